@@ -1,0 +1,1 @@
+"""The adapter: provider requests, admission, simulated environments, the turn loop."""

@@ -1,0 +1,1 @@
+"""Countersign: trustworthy evaluation of language-model agents with paid calls."""

@@ -1,0 +1,1 @@
+"""What all parties share besides the contracts: servers, channels, errors, settings, money, canonical JSON."""

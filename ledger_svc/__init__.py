@@ -1,0 +1,1 @@
+"""The ledger: accounts, budgets, reservations, receipts, holds and the hash-chained journal."""

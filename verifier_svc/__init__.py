@@ -1,0 +1,1 @@
+"""The verifier: independent physics, independent decoding, packet audit."""
