@@ -1,7 +1,8 @@
 """The root of all errors that a caller may see.
 
-Every domain error knows its gRPC status, its `ErrorReason` and metadata that is safe to show; the server's boundary turns
-them into `google.rpc.Status` with `ErrorInfo`, and anything else into INTERNAL without text (design/architecture.md).
+Every domain error knows its gRPC status, its `ErrorReason` and metadata that is safe to show; the server's boundary
+turns them into `google.rpc.Status` with `ErrorInfo`, and anything else into INTERNAL without text
+(design/architecture.md, Contracts).
 """
 
 from collections.abc import Mapping

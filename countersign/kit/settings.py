@@ -1,0 +1,98 @@
+"""Settings of a service: flags, environment, a TOML file, defaults, in this order; unknown keys are refused."""
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+from pydantic import ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from countersign.kit.errors import CountersignError
+
+S = TypeVar("S", bound="ServiceSettings")
+
+
+class BadSettings(CountersignError):
+    """Settings that cannot be used; the message names the setting and never its value."""
+
+    reason = "INVALID_ARGUMENT"
+    status = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class ServiceSettings(BaseSettings):
+    """What every service can be told. Subclass with an `env_prefix` and further fields."""
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    listen: str = "127.0.0.1:0"
+    """Where to listen: HOST:PORT on loopback, or unix:PATH. Port 0 takes any."""
+    drain_seconds: float = 20.0
+    """How long calls under way may take to finish once the service is told to stop."""
+    exit_with_stdin: bool = False
+    """Whether the end of standard input stops the service: a process that started it has gone."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, environment, the file named by the flag `config`."""
+        given = dict(init_settings.init_kwargs) if isinstance(init_settings, InitSettingsSource) else {}
+        config = given.pop("config", None)
+        sources: tuple[PydanticBaseSettingsSource, ...] = (InitSettingsSource(cls, given), env_settings)
+        return (*sources, TomlConfigSettingsSource(cls, Path(config))) if config is not None else sources
+
+
+def load_settings(cls: type[S], argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> S:
+    """Read the settings of a process from its arguments, its environment and the file that `--config` names.
+
+    Raises BadSettings for an unknown key, a missing or malformed file, or a value of the wrong form.
+    """
+    flags = vars(_parser(cls).parse_args(list(argv)))
+    given = {key: value for key, value in flags.items() if value is not None}
+    _refuse_unknown_environment(cls, environment)
+    config = given.get("config")
+    if config is not None and not Path(config).is_file():
+        raise BadSettings(f"the settings file {config} does not exist")
+    try:
+        return cls(**given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise BadSettings(f"setting {name}: {first['msg']}") from None
+    except ValueError:
+        raise BadSettings(f"the settings file {config} is not TOML") from None
+
+
+def _parser(cls: type[ServiceSettings]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=cls.__doc__)
+    parser.add_argument("--config", help="a TOML file with settings")
+    for name, field in cls.model_fields.items():
+        flag = "--" + name.replace("_", "-")
+        options: dict[str, Any] = {"help": field.description, "dest": name, "default": None}
+        if field.annotation is bool:
+            parser.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
+        else:
+            parser.add_argument(flag, **options)
+    return parser
+
+
+def _refuse_unknown_environment(cls: type[ServiceSettings], environment: Mapping[str, str]) -> None:
+    prefix = str(cls.model_config.get("env_prefix", ""))
+    known = {prefix + name.upper() for name in cls.model_fields}
+    for name in environment:
+        if prefix and name.startswith(prefix) and name not in known:
+            raise BadSettings(f"the environment variable {name} is not a setting")
