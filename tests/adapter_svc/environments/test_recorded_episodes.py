@@ -1,0 +1,68 @@
+"""The simulators agree with every published event and queue episode (data/episodes)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from adapter_svc.environments import Action, EventRecord, contract_from_json, play, world_from_json
+from tests.adapter_svc.environments.helpers import MESSAGE, WORDING
+
+EXPECTED_RECORDS = {"event": 29, "queue": 18}
+
+
+def _records(shared_data: Path, environment: str) -> list[dict[str, Any]]:
+    lines = (shared_data / "episodes" / "records.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [record for record in map(json.loads, lines) if record["environment"] == environment]
+    assert len(records) == EXPECTED_RECORDS[environment]
+    return records
+
+
+def _ids(reports: list[dict[str, Any]]) -> list[str]:
+    return [report["id"] for report in reports]
+
+
+def _due(reports: list[dict[str, Any]]) -> list[list[Any]]:
+    return [[report["id"], report["due_tick"]] for report in reports]
+
+
+def _event_view(seen: dict[str, Any]) -> list[Any]:
+    keys = ("tick", "deadline", "epoch", "saved", "deadline_loss", "done", "calls_left")
+    return [*(seen[key] for key in keys), _ids(seen["evidence"]), _due(seen["pending"])]
+
+
+def _queue_view(seen: dict[str, Any]) -> list[Any]:
+    by_job = [[seen[key]["a"], seen[key]["b"]] for key in ("deadlines", "saved", "deadline_loss")]
+    plain = [seen[key] for key in ("done", "calls_left", "buffer_remaining", "verifier_busy_until")]
+    return [seen["tick"], *by_job, *plain, _ids(seen["evidence"]), _due(seen["pending"])]
+
+
+def _view(environment: str, event: EventRecord) -> list[Any]:
+    seen = event.result_object()["observation"]
+    return _event_view(seen) if environment == "event" else _queue_view(seen)
+
+
+def _assert_agrees(record: dict[str, Any]) -> None:
+    environment = record["environment"]
+    playback = play(
+        environment,
+        world_from_json(environment, record["world"]),
+        contract_from_json(environment, record["contract"]),
+        record["operator_prefix"],
+        [Action(action["tool"], action["claim"]) for action in record["actions"]],
+        MESSAGE,
+        WORDING,
+    )
+    assert playback.outcome is not None, record["id"]
+    assert playback.outcome.to_json() == record["outcome"], record["id"]
+    assert list(playback.own_results) == record["step_results"], record["id"]
+    assert [_view(environment, event) for event in playback.events] == record["views"], record["id"]
+
+
+def test_every_event_record_agrees(shared_data: Path) -> None:
+    for record in _records(shared_data, "event"):
+        _assert_agrees(record)
+
+
+def test_every_queue_record_agrees(shared_data: Path) -> None:
+    for record in _records(shared_data, "queue"):
+        _assert_agrees(record)
