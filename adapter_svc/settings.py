@@ -1,0 +1,16 @@
+"""What the adapter can be told."""
+
+from pydantic_settings import SettingsConfigDict
+
+from countersign.kit.settings import ServiceSettings
+
+
+class AdapterSettings(ServiceSettings):
+    """Settings of the adapter; environment variables begin with COUNTERSIGN_ADAPTER_."""
+
+    model_config = SettingsConfigDict(env_prefix="COUNTERSIGN_ADAPTER_")
+
+    ledger: str = ""
+    """The ledger's address. Without one no episode runs; responses can still be adapted and cases built."""
+    ledger_patience_seconds: float = 30.0
+    """How long a receipt or a hold is offered to a ledger that cannot be reached, before the lease must do."""
