@@ -154,14 +154,10 @@ class Attempts:
             return TurnStopped(StopCategory.TRANSPORT_UNKNOWN, call)
         return await self._record(answer, admitted, token, route)
 
-    async def _abandon(
-        self, sending: asyncio.Task[ProviderAnswer], admitted: Admitted, token: bytes
-    ) -> TurnStopped:
+    async def _abandon(self, sending: asyncio.Task[ProviderAnswer], admitted: Admitted, token: bytes) -> TurnStopped:
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
-        call = await self._ledger.hold(
-            admitted.call_id, token, HoldCause.ADAPTER_STOPPED, STOPPED_PROGRESS, None
-        )
+        call = await self._ledger.hold(admitted.call_id, token, HoldCause.ADAPTER_STOPPED, STOPPED_PROGRESS, None)
         return TurnStopped(StopCategory.INTERRUPTED, call)
 
     async def _record(self, answer: ProviderAnswer, admitted: Admitted, token: bytes, route: Route) -> TurnResult:

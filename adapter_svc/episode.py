@@ -4,7 +4,8 @@ An inadmissible response executes nothing; earlier events stay (design/architect
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -126,7 +127,9 @@ class Episode:
 
     def _order(self) -> Order:
         plan = self.plan
-        request = build_chat_request(plan.route, plan.case.system_message, plan.case.packet, plan.case.tools, self._turns)
+        request = build_chat_request(
+            plan.route, plan.case.system_message, plan.case.packet, plan.case.tools, self._turns
+        )
         bound = reservation_bound(plan.route, request)
         return Order(
             slot=Slot(plan.study_id, plan.episode_id, len(self._turns) + 1),
@@ -148,12 +151,14 @@ class Episode:
         return self._act(verdict, admission)
 
     def _act(self, action: Action, admission: Admission) -> list[Progress]:
-        event = self.simulator.call(action.tool, action.claim())
+        event = self.simulator.call(action.tool, claim_of(action))
         happened = EventHappened(event, Origin.NATIVE_TOOL)
         if self.simulator.done:
             finished = event.claim is not None
             return [happened, self._completed(Termination.EXPLICIT_FINISH if finished else Termination.MAX_CALLS)]
-        self._turns.append(Turn(admission.continuation, action.tool_call_id, event.result))
+        assert admission.continuation is not None, "an action comes with its continuation"
+        result = event.result.decode("utf-8")
+        self._turns.append(Turn(admission.continuation, action.tool_call_id, result))
         return [happened]
 
     def _admit(self, answer: TurnAnswered) -> Admission:
@@ -174,3 +179,9 @@ class Episode:
 
     def _completed(self, termination: Termination) -> Completed:
         return Completed(termination, self.simulator.settle())
+
+
+def claim_of(action: Action) -> str | None:
+    """The claim among an action's arguments; admission has checked them against the tool's schema."""
+    claim = json.loads(action.arguments).get("claim")
+    return None if claim is None else str(claim)

@@ -6,6 +6,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
+from adapter_svc.admission import TechnicalUnknown
 from adapter_svc.attempts import StopCategory
 from adapter_svc.cases import Case, CaseSpec, LossWeights
 from adapter_svc.environments import (
@@ -22,7 +23,6 @@ from adapter_svc.environments import (
 from adapter_svc.environments.errors import CaseFault
 from adapter_svc.environments.fields import from_json
 from adapter_svc.episode import CallKnown, Completed, EventHappened, Progress, Stopped
-from adapter_svc.admission import TechnicalUnknown
 from countersign.adapter.v1 import adapter_pb2 as pb
 from countersign.environment.v1 import environment_pb2 as env
 from countersign.kit.canonical import canonical_json
@@ -37,7 +37,7 @@ class BadRequest(CountersignError):
     status = grpc.StatusCode.INVALID_ARGUMENT
 
 
-CLAIMS: dict[int, Claim | None] = {
+CLAIMS: "dict[env.Claim.ValueType, Claim | None]" = {
     env.CLAIM_UNSPECIFIED: None,
     env.CLAIM_SAVED: Claim.SAVED,
     env.CLAIM_NOT_SAVED: Claim.NOT_SAVED,
@@ -96,7 +96,7 @@ def write_event(event: EventRecord) -> env.EventRecord:
     return env.EventRecord(
         sequence=event.sequence,
         tool=event.tool,
-        claim=env.Claim.Name(CLAIM_VALUES[event.claim]),
+        claim=CLAIM_VALUES[event.claim],
         start_tick=event.start_tick,
         end_tick=event.end_tick,
         result=event.result,
@@ -154,7 +154,7 @@ def write_unknown(verdict: TechnicalUnknown) -> pb.TechnicalUnknown:
     return pb.TechnicalUnknown(reason=reason, where=verdict.where)
 
 
-def _stop_category(category: StopCategory) -> pb.StopCategory:
+def _stop_category(category: StopCategory) -> "pb.StopCategory.ValueType":
     return pb.StopCategory.Value(f"STOP_CATEGORY_{category.value}")
 
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import grpc
 import structlog
+from google.rpc import status_pb2
 from grpc_status import rpc_status
 
 from countersign.kit.errors import CountersignError
@@ -25,14 +26,21 @@ class ErrorBoundaryInterceptor(AroundInterceptor):
         try:
             yield
         except CountersignError as error:
-            await context.abort_with_status(rpc_status.to_status(to_status(error)))
+            await _end(context, to_status(error))
         except ServiceError as error:
-            await context.abort_with_status(rpc_status.to_status(forwarded_status(error)))
+            await _end(context, forwarded_status(error))
         except (grpc.aio.AbortError, asyncio.CancelledError):
             raise
         except Exception as error:  # noqa: BLE001 - the boundary is where every other exception ends
             log.error("internal", method=method, exception=type(error).__name__, where=_where(error))
-            await context.abort_with_status(rpc_status.to_status(to_status(_internal())))
+            await _end(context, to_status(_internal()))
+
+
+async def _end(context: Context, status: status_pb2.Status) -> None:
+    """End the call with `status`, keeping the trailer that is set already (the request's id)."""
+    rich = rpc_status.to_status(status)
+    trailer = (*(context.trailing_metadata() or ()), *rich.trailing_metadata)
+    await context.abort(rich.code, rich.details, trailer)
 
 
 def _where(error: BaseException) -> list[str]:

@@ -124,6 +124,13 @@ async def test_a_request_id_comes_back(served: Served) -> None:
     assert ("x-request-id", "mine") in [(key, value) for key, value in await ongoing.trailing_metadata()]
 
 
+async def test_a_request_id_comes_back_with_a_refusal_too(served: Served) -> None:
+    ongoing = served.stub.VerifyEpisode(pb.VerifyEpisodeRequest(), timeout=5, metadata=(("x-request-id", "mine"),))
+    with pytest.raises(grpc.aio.AioRpcError):
+        await ongoing
+    assert ("x-request-id", "mine") in [(key, value) for key, value in await ongoing.trailing_metadata()]
+
+
 async def test_health_and_reflection_name_the_service(served: Served) -> None:
     health = health_pb2_grpc.HealthStub(served.channel)
     answer = await health.Check(health_pb2.HealthCheckRequest(service=FULL_NAME), timeout=5)

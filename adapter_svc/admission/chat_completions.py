@@ -1,0 +1,233 @@
+"""The rules of unary chat_completions, in the design's order: the first failure wins (design/admission.md,
+Order of checks).
+
+Check 1 (HTTP status), and the reading of check 2, are `admit`'s. Decided here by analogy, each pinned by a
+test:
+
+- `error` that is anything but null, or `object: "error"`, is an in-band error.
+- `content` of another type than null, string or list, and `tool_calls` that is neither null nor a list,
+  are `INVALID_MESSAGE` (check 5).
+- An empty `refusal` string is a placeholder and counts as absent. A malformed refusal is invalid under a
+  tool stop too.
+- A provider-run tool is found after the stop reason (check 6) and before the message is judged.
+"""
+
+from collections.abc import Iterator
+
+from adapter_svc.admission.chat_stop_reasons import StopClass, classify
+from adapter_svc.admission.request import AdmissionRequest, Allowance, ExpectedIdentity
+from adapter_svc.admission.schemas import arguments_valid
+from adapter_svc.admission.strict_json import JsonValue, read_strict
+from adapter_svc.admission.verdict import Action, Inadmissible, Reason, TextFinish, Usage
+from countersign.kit.canonical import canonical_json
+
+_JsonObject = dict[str, JsonValue]
+
+_CHOICE = "/choices/0"
+_MESSAGE = "/choices/0/message"
+_CALLS = "/choices/0/message/tool_calls"
+_CALL = "/choices/0/message/tool_calls/0"
+_ARGUMENTS = "/choices/0/message/tool_calls/0/function/arguments"
+
+_SERVER_TOOL_COUNTERS = (
+    ("server_tool_use_details", "tool_calls_executed"),
+    ("server_tool_use_details", "web_search_requests"),
+    ("server_tool_use", "web_search_requests"),
+)
+"""Counters under `usage` of tools that the provider or its gateway ran (OpenRouter)."""
+_SERVER_TOOL_FIELD = "executed_tools"
+"""Groq's list of the tools that it ran itself."""
+_SERVER_TOOL_ANNOTATION = "url_citation"
+"""An annotation that only a provider's own web search makes; a parsed input file is none."""
+
+
+def judge(body: JsonValue, request: AdmissionRequest, usage: Usage) -> Action | TextFinish:
+    """Judge a body that was read as strict JSON.
+
+    Raises Inadmissible with the first check that fails.
+    """
+    if not isinstance(body, dict):
+        raise Inadmissible(Reason.MALFORMED_JSON, "")
+    _require_no_error(body)
+    _require_identity(body, request.expected)
+    choice = _only_choice(body)
+    message = _assistant_message(choice)
+    text = _text_of(message)
+    stop = classify(choice.get("finish_reason"), choice.get("native_finish_reason"))
+    _require_no_server_tool(body, message)
+    calls = _calls_of(message)
+    if stop is StopClass.TEXT and calls and Allowance.TOOL_CALLS_WITH_STOP in request.allowances:
+        stop = StopClass.TOOL
+    verdict = (
+        _judge_call(message, calls, text, request) if stop is StopClass.TOOL else _judge_text(message, calls, text)
+    )
+    _require_below_cap(usage, request.output_cap)
+    return verdict
+
+
+def _require_no_error(body: _JsonObject) -> None:
+    if body.get("error") is not None:
+        raise Inadmissible(Reason.PROVIDER_ERROR, "/error")
+    if body.get("object") == "error":
+        raise Inadmissible(Reason.PROVIDER_ERROR, "/object")
+    choices = body.get("choices")
+    for position, choice in enumerate(choices if isinstance(choices, list) else []):
+        if isinstance(choice, dict) and choice.get("error") is not None:
+            raise Inadmissible(Reason.PROVIDER_ERROR, f"/choices/{position}/error")
+
+
+def _require_identity(body: _JsonObject, expected: ExpectedIdentity) -> None:
+    allowed = None if expected.model is None else {expected.model} | expected.aliases
+    _require_name(body.get("model"), allowed, "/model")
+    if expected.provider_name is not None:
+        _require_name(body.get("provider"), {expected.provider_name}, "/provider")
+
+
+def _require_name(served: JsonValue, allowed: set[str] | None, where: str) -> None:
+    if served is None or served == "":
+        raise Inadmissible(Reason.IDENTITY_MISSING, where)
+    if not isinstance(served, str) or (allowed is not None and served not in allowed):
+        raise Inadmissible(Reason.IDENTITY_MISMATCH, where)
+
+
+def _only_choice(body: _JsonObject) -> _JsonObject:
+    choices = body.get("choices")
+    if not isinstance(choices, list) or len(choices) != 1:
+        raise Inadmissible(Reason.INVALID_CHOICES, "/choices")
+    choice = choices[0]
+    if not isinstance(choice, dict):
+        raise Inadmissible(Reason.INVALID_CHOICES, _CHOICE)
+    return choice
+
+
+def _assistant_message(choice: _JsonObject) -> _JsonObject:
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise Inadmissible(Reason.INVALID_MESSAGE, _MESSAGE)
+    if message.get("role") != "assistant":
+        raise Inadmissible(Reason.INVALID_MESSAGE, f"{_MESSAGE}/role")
+    if not isinstance(message.get("tool_calls"), list | None):
+        raise Inadmissible(Reason.INVALID_MESSAGE, _CALLS)
+    return message
+
+
+def _text_of(message: _JsonObject) -> str:
+    """The message's text, empty where there is none; a list's text parts are joined, thinking is left out."""
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise Inadmissible(Reason.INVALID_MESSAGE, f"{_MESSAGE}/content")
+    return "".join(_text_parts(content))
+
+
+def _text_parts(parts: list[JsonValue]) -> Iterator[str]:
+    for position, part in enumerate(parts):
+        if isinstance(part, dict) and part.get("type") == "thinking":
+            continue
+        text = part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None
+        if not isinstance(text, str):
+            raise Inadmissible(Reason.INVALID_MESSAGE, f"{_MESSAGE}/content/{position}")
+        yield text
+
+
+def _calls_of(message: _JsonObject) -> list[JsonValue]:
+    calls = message.get("tool_calls")
+    return calls if isinstance(calls, list) else []
+
+
+def _require_no_server_tool(body: _JsonObject, message: _JsonObject) -> None:
+    if message.get(_SERVER_TOOL_FIELD) not in (None, []):
+        raise Inadmissible(Reason.SERVER_TOOL_USED, f"{_MESSAGE}/{_SERVER_TOOL_FIELD}")
+    annotations = message.get("annotations")
+    for position, annotation in enumerate(annotations if isinstance(annotations, list) else []):
+        if isinstance(annotation, dict) and annotation.get("type") == _SERVER_TOOL_ANNOTATION:
+            raise Inadmissible(Reason.SERVER_TOOL_USED, f"{_MESSAGE}/annotations/{position}")
+    usage = body.get("usage")
+    for group, counter in _SERVER_TOOL_COUNTERS:
+        counters = usage.get(group) if isinstance(usage, dict) else None
+        if isinstance(counters, dict) and counters.get(counter) not in (None, 0):
+            raise Inadmissible(Reason.SERVER_TOOL_USED, f"/usage/{group}/{counter}")
+
+
+def _judge_text(message: _JsonObject, calls: list[JsonValue], text: str) -> TextFinish:
+    if calls:
+        raise Inadmissible(Reason.AMBIGUOUS_TERMINATION, _CALLS)
+    if _has_legacy_call(message):
+        raise Inadmissible(Reason.AMBIGUOUS_TERMINATION, f"{_MESSAGE}/function_call")
+    refusal = _refusal_of(message)
+    if text.strip():
+        return TextFinish(text)
+    if refusal.strip():
+        raise Inadmissible(Reason.STRUCTURED_REFUSAL, f"{_MESSAGE}/refusal")
+    raise Inadmissible(Reason.EMPTY_TEXT, f"{_MESSAGE}/content")
+
+
+def _refusal_of(message: _JsonObject) -> str:
+    refusal = message.get("refusal")
+    if not isinstance(refusal, str | None):
+        raise Inadmissible(Reason.INVALID_MESSAGE, f"{_MESSAGE}/refusal")
+    return refusal or ""
+
+
+def _has_legacy_call(message: _JsonObject) -> bool:
+    legacy = message.get("function_call")
+    if isinstance(legacy, dict):
+        # Some servers send the field empty with every answer.
+        return any(legacy.get(key) not in (None, "") for key in ("name", "arguments"))
+    return legacy is not None
+
+
+def _judge_call(message: _JsonObject, calls: list[JsonValue], text: str, request: AdmissionRequest) -> Action:
+    _refusal_of(message)
+    call, call_id = _only_call(message, calls)
+    if call_id in request.seen_tool_call_ids:
+        raise Inadmissible(Reason.DUPLICATE_TOOL_CALL_ID, f"{_CALL}/id")
+    function = call.get("function")
+    if not isinstance(function, dict):
+        raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{_CALL}/function")
+    name = function.get("name")
+    tool = next((offered for offered in request.tools if offered.name == name), None)
+    if tool is None:
+        raise Inadmissible(Reason.UNKNOWN_TOOL, f"{_CALL}/function/name")
+    arguments = _read_arguments(function.get("arguments"), request)
+    if not arguments_valid(tool, arguments):
+        raise Inadmissible(Reason.INVALID_ARGUMENTS, _ARGUMENTS)
+    return Action(tool.name, canonical_json(arguments), call_id, text)
+
+
+def _only_call(message: _JsonObject, calls: list[JsonValue]) -> tuple[_JsonObject, str]:
+    """The one well-formed call and its id."""
+    if len(calls) > 1:
+        raise Inadmissible(Reason.MULTIPLE_TOOL_CALLS, _CALLS)
+    if _has_legacy_call(message):
+        raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{_MESSAGE}/function_call")
+    if not calls:
+        raise Inadmissible(Reason.AMBIGUOUS_TERMINATION, _CALLS)
+    call = calls[0]
+    if not isinstance(call, dict):
+        raise Inadmissible(Reason.INVALID_TOOL_CALL, _CALL)
+    if call.get("type", "function") != "function":
+        raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{_CALL}/type")
+    call_id = call.get("id")
+    if not isinstance(call_id, str) or not call_id:
+        raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{_CALL}/id")
+    return call, call_id
+
+
+def _read_arguments(text: JsonValue, request: AdmissionRequest) -> _JsonObject:
+    if not isinstance(text, str):
+        raise Inadmissible(Reason.MALFORMED_ARGUMENTS, _ARGUMENTS)
+    try:
+        arguments = read_strict(text.encode("utf-8"), request.limits)
+    except Inadmissible:
+        # Whatever is wrong with them, it is the arguments that are no strict JSON object.
+        raise Inadmissible(Reason.MALFORMED_ARGUMENTS, _ARGUMENTS) from None
+    if not isinstance(arguments, dict):
+        raise Inadmissible(Reason.MALFORMED_ARGUMENTS, _ARGUMENTS)
+    return arguments
+
+
+def _require_below_cap(usage: Usage, output_cap: int | None) -> None:
+    if output_cap is not None and usage.output_tokens is not None and usage.output_tokens >= output_cap:
+        raise Inadmissible(Reason.TRUNCATED, "/usage/completion_tokens")

@@ -1,0 +1,198 @@
+"""A route: a frozen profile of the way to one model (design/admission.md, Routes and admission control)."""
+
+import ipaddress
+import re
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from types import MappingProxyType
+from urllib.parse import SplitResult, urlsplit
+
+from adapter_svc.admission import MAX_BODY_BYTES, Allowance, ExpectedIdentity, UnsupportedWireFormat, WireFormat
+from adapter_svc.admission.limits import DEFAULT_LIMITS
+from adapter_svc.admission.strict_json import JsonValue, read_strict
+from adapter_svc.admission.verdict import Inadmissible
+from adapter_svc.routes.errors import InvalidRoute
+from countersign.kit.canonical import canonical_json, sha256
+from countersign.kit.money import NANOS_PER_UNIT, MoneyError, text_to_nanos_exact
+
+DEFAULT_INPUT_LIMIT_BYTES = 20_000
+MAX_OUTPUT_CAP = 10_000_000
+MAX_TIMEOUT_MILLIS = 3_600_000
+MIN_NANOS_PER_MILLION = NANOS_PER_UNIT // 1000
+"""A thousandth of a unit per million tokens: anything below, but zero, is a price per token by mistake."""
+MAX_NANOS_PER_MILLION = 10_000 * NANOS_PER_UNIT
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SET_BY_ADAPTER = frozenset({"max_tokens", "max_completion_tokens", "messages", "model", "tool_choice", "tools"})
+_CHANGES_THE_ANSWER = frozenset({"function_call", "functions", "n", "stream", "stream_options"})
+"""Options that would make the answer another than the one unary choice that is judged."""
+
+
+class OutputCapMember(StrEnum):
+    """The request's member that carries the output cap."""
+
+    MAX_TOKENS = "max_tokens"
+    MAX_COMPLETION_TOKENS = "max_completion_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class FreePrice:
+    """The route costs nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPrices:
+    """Decimal text per million tokens, in units of the account's currency; cached input is priced as input.
+
+    Raises InvalidRoute for text that is no amount, finer than a nano-unit, or implausible for a million tokens.
+    """
+
+    input_per_million: str
+    output_per_million: str
+
+    def __post_init__(self) -> None:
+        if self.input_nanos + self.output_nanos == 0:
+            raise InvalidRoute("a route without a price is declared free", field="price")
+
+    @property
+    def input_nanos(self) -> int:
+        """Nano-units per million input tokens."""
+        return _price_nanos(self.input_per_million, "input_per_million")
+
+    @property
+    def output_nanos(self) -> int:
+        """Nano-units per million output tokens."""
+        return _price_nanos(self.output_per_million, "output_per_million")
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical JSON of the two prices."""
+        table = {"input_per_million": self.input_per_million, "output_per_million": self.output_per_million}
+        return sha256(canonical_json(table))
+
+
+def _price_nanos(text: str, name: str) -> int:
+    try:
+        nanos = text_to_nanos_exact(text)
+    except MoneyError:
+        raise InvalidRoute("write the price as a decimal number of at most nine places", field=name) from None
+    if nanos != 0 and not MIN_NANOS_PER_MILLION <= nanos <= MAX_NANOS_PER_MILLION:
+        raise InvalidRoute("a price is per million tokens: 0, or from 0.001 to 10000", field=name)
+    return nanos
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Deadlines of one attempt: to be connected, from sent to the answer's head, and for the whole.
+
+    Raises InvalidRoute for a deadline that is not positive, over an hour, or longer than the whole.
+    """
+
+    connect_millis: int = 10_000
+    first_byte_millis: int = 120_000
+    total_millis: int = 300_000
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            if not 1 <= getattr(self, limit.name) <= min(self.total_millis, MAX_TIMEOUT_MILLIS):
+                raise InvalidRoute("a timeout is positive and at most the total, at most an hour", field=limit.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One way to one model. Holds the name of the key's variable, never the key.
+
+    `base_url` goes up to and with the version. An empty `api_key_variable` means that no key is sent. With
+    `charge_reported_cost` the provider's own figure is charged where it reports one. `output_cap` is in tokens.
+    `request_options` is the JSON text of further members of the request.
+
+    Raises InvalidRoute naming the field, and UnsupportedWireFormat.
+    """
+
+    name: str
+    base_url: str
+    wire_format: WireFormat
+    model: str
+    identity: ExpectedIdentity
+    price: FreePrice | TokenPrices
+    output_cap: int
+    api_key_variable: str = ""
+    charge_reported_cost: bool = False
+    input_limit_bytes: int = DEFAULT_INPUT_LIMIT_BYTES
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    allowances: frozenset[Allowance] = frozenset()
+    request_options: bytes = b"{}"
+    output_cap_member: OutputCapMember = OutputCapMember.MAX_TOKENS
+
+    def __post_init__(self) -> None:
+        if self.wire_format is not WireFormat.CHAT_COMPLETIONS:
+            raise UnsupportedWireFormat(
+                "only chat_completions routes can be run", wire_format=self.wire_format.value, streamed="false"
+            )
+        _require(self.name != "", "name a route", "name")
+        _require(self.model != "", "name the model to ask for", "model")
+        _require_address(self.base_url, bool(self.api_key_variable))
+        variable_ok = not self.api_key_variable or _VARIABLE.fullmatch(self.api_key_variable) is not None
+        _require(variable_ok, "name an environment variable, or none", "api_key_variable")
+        _require(1 <= self.output_cap <= MAX_OUTPUT_CAP, f"from 1 to {MAX_OUTPUT_CAP} tokens", "output_cap")
+        _require(
+            1 <= self.input_limit_bytes <= MAX_BODY_BYTES, f"from 1 to {MAX_BODY_BYTES} bytes", "input_limit_bytes"
+        )
+        charges_nothing = self.charge_reported_cost and isinstance(self.price, FreePrice)
+        _require(not charges_nothing, "a free route charges no reported cost", "charge_reported_cost")
+        _read_options(self.request_options)
+
+    @property
+    def options(self) -> MappingProxyType[str, JsonValue]:
+        """The further members of the request."""
+        return MappingProxyType(_read_options(self.request_options))
+
+    @property
+    def endpoint(self) -> str:
+        """Where requests are posted."""
+        return f"{self.base_url.rstrip('/')}/chat/completions"
+
+
+def _require(holds: bool, message: str, name: str) -> None:
+    if not holds:
+        raise InvalidRoute(message, field=name)
+
+
+def _require_address(base_url: str, carries_key: bool) -> None:
+    try:
+        parts = urlsplit(base_url)
+        host, port_ok = parts.hostname or "", parts.port is None or parts.port > 0
+    except ValueError:
+        raise InvalidRoute("write the address as https://host/path", field="base_url") from None
+    plain = base_url.isascii() and base_url.isprintable() and " " not in base_url
+    addressed = parts.scheme in ("http", "https") and host != "" and port_ok
+    _require(plain and addressed, "write the address as https://host/path", "base_url")
+    _require(not _has_extras(base_url, parts), "no user, query or fragment in the address", "base_url")
+    _require(
+        not carries_key or parts.scheme == "https" or _is_loopback(host),
+        "a key goes over https, or to this machine only",
+        "base_url",
+    )
+
+
+def _has_extras(base_url: str, parts: SplitResult) -> bool:
+    return parts.username is not None or parts.password is not None or "?" in base_url or "#" in base_url
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _read_options(text: bytes) -> dict[str, JsonValue]:
+    try:
+        options = read_strict(text, DEFAULT_LIMITS)
+    except Inadmissible:
+        options = None
+    if not isinstance(options, dict):
+        raise InvalidRoute("write the options as one JSON object", field="request_options")
+    refused = sorted((_SET_BY_ADAPTER | _CHANGES_THE_ANSWER) & options.keys())
+    _require(not refused, f"options may not set {', '.join(refused)}", "request_options")
+    return options

@@ -1,0 +1,1 @@
+"""Admission, rule by rule."""

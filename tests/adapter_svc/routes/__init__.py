@@ -1,0 +1,1 @@
+"""Routes: profiles, requests, prices and the transport."""
