@@ -1,0 +1,115 @@
+"""Reserve: one atomic step before one request on the wire (design/ledger.md, Reserve)."""
+
+from dataclasses import dataclass
+
+from countersign.kit.canonical import sha256
+from countersign.kit.money import Money
+from ledger_svc import errors, limits
+from ledger_svc.budgets import admit
+from ledger_svc.calls import AmountBasis, Call, CallState, Slot, Standing, standing
+from ledger_svc.commands import checks
+from ledger_svc.commands.leases import expire_overdue
+from ledger_svc.workspace import Wanted, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """One request may be sent for the call."""
+
+    call: Call
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Nothing is to be sent: the call has a stored receipt."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Sets money aside for a slot, or gives the receipt that the slot already has.
+
+    Raises UnknownStudyError, CurrencyMismatchError, PayloadMismatchError, ReplayDeniedError, RequestIdConflictError
+    (the token was admitted with another amount), and whatever `budgets.admit` refuses with.
+    """
+
+    slot: Slot
+    attempt_token: bytes
+    amount: Money
+    basis: AmountBasis
+    price_table_digest: bytes
+    request: bytes
+    lease_micros: int
+
+    def __post_init__(self) -> None:
+        checks.check_id("slot.study_id", self.slot.study_id)
+        checks.check_id("slot.episode_id", self.slot.episode_id)
+        checks.check_range("slot.turn", self.slot.turn, 1, limits.MAX_UINT32)
+        checks.check_token("attempt_token", self.attempt_token)
+        self._check_amount()
+        checks.check_payload("request", self.request)
+        if not self.request:
+            raise errors.InvalidArgumentError("request must not be empty", field="request")
+        checks.check_range("lease_micros", self.lease_micros, limits.MIN_LEASE_MICROS, limits.MAX_LEASE_MICROS)
+
+    def _check_amount(self) -> None:
+        free = self.basis is AmountBasis.FREE_ROUTE
+        checks.check_amount("amount", self.amount, least_nanos=0 if free else 1)
+        if free and self.amount.nanos != 0:
+            raise errors.InvalidAmountError("a free route reserves zero", field="amount")
+        if self.basis is AmountBasis.PRICED_BOUND:
+            checks.check_digest("price_table_digest", self.price_table_digest)
+        elif self.price_table_digest:
+            raise errors.InvalidArgumentError(
+                "price_table_digest belongs to PRICED_BOUND only", field="price_table_digest"
+            )
+
+    def wanted(self) -> Wanted:
+        """The slot's attempts and its study."""
+        return Wanted(study_ids=frozenset({self.slot.study_id}), call_ids=frozenset({self.slot.call_id()}))
+
+    def decide(self, book: Workspace) -> Admitted | Answered:
+        """Admit a new attempt, admit the same one again, or answer with the receipt."""
+        study = book.study(self.slot.study_id)
+        account = book.account(study.account_id)
+        nanos = account.nanos_of(self.amount)
+        expire_overdue(book, study.study_id)
+        attempts = book.attempts(self.slot.call_id())
+        match standing(attempts, sha256(self.attempt_token), sha256(self.request)):
+            case Standing.ANSWERED:
+                return Answered(attempts[-1])
+            case Standing.ADMITTED:
+                return Admitted(self._same_inputs(attempts[-1]), replayed=True)
+            case Standing.OPEN:
+                admit(book.account(study.account_id), book.study(study.study_id), nanos)
+                return Admitted(self._new_call(book, account.account_id, len(attempts) + 1), replayed=False)
+
+    def _same_inputs(self, call: Call) -> Call:
+        asked = (self.amount.nanos, self.basis, self.price_table_digest)
+        if asked != (call.reserved_nanos, call.basis, call.price_table_digest):
+            raise errors.RequestIdConflictError(
+                "the attempt token was admitted with another amount", call_id=call.call_id
+            )
+        return call
+
+    def _new_call(self, book: Workspace, account_id: str, attempt: int) -> Call:
+        call = Call(
+            account_id=account_id,
+            slot=self.slot,
+            attempt=attempt,
+            state=CallState.RESERVED,
+            token_digest=sha256(self.attempt_token),
+            basis=self.basis,
+            price_table_digest=self.price_table_digest,
+            request_digest=book.keep(self.request),
+            reserved_nanos=self.amount.nanos,
+            accounted_nanos=self.amount.nanos,
+            reserved_at=book.now,
+            reserved_sequence=book.next_sequence(account_id),
+            lease_expires_at=book.now + self.lease_micros,
+            changed_at=book.now,
+        )
+        book.post_call(None, call)
+        return call

@@ -1,0 +1,216 @@
+"""The ledger as its service sees it: mutations through one writer, reads that see no lease beyond its end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from countersign.kit.canonical import sha256
+from ledger_svc import errors
+from ledger_svc.audit import Auditor, Difference
+from ledger_svc.budgets import Study
+from ledger_svc.calls import Call, CallState, ReceiptFacts
+from ledger_svc.commands.base import Command
+from ledger_svc.commands.leases import ExpireOverdue
+from ledger_svc.commands.reservations import Admitted, Reserve
+from ledger_svc.storage.base import Balances, Store
+from ledger_svc.writer import Writer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReceipt:
+    """One attempt's request and raw response, their digests checked."""
+
+    call: Call
+    facts: ReceiptFacts
+    request: bytes
+    response: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CallPage:
+    """A page of calls; `next_sequence` is where the next page begins, None at the end."""
+
+    calls: Sequence[Call]
+    next_sequence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BalancePage:
+    """An account's balances and a page of its studies; `next_sequence` as in `CallPage`."""
+
+    balances: Balances
+    next_sequence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What verifying journals found: the first difference of each account that has one."""
+
+    accounts_count: int
+    entries_count: int
+    differences: Sequence[Difference]
+
+
+class Ledger:
+    """Everything that can be asked of a ledger. `clock` gives microseconds since the Unix epoch.
+
+    Every method raises StoreUnavailableError or StoreCorruptError where the store fails; `healthy` then is False until
+    `tend` finds that the store can be written again, and `health_changed` is set at each change.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], int]) -> None:
+        self._store = store
+        self._clock = clock
+        self._writer = Writer(store, clock)
+        self._currencies: dict[str, str] = {}
+        self.healthy = True
+        self.health_changed = asyncio.Event()
+
+    def start(self) -> None:
+        """Begin to carry out mutations; needs a running event loop."""
+        self._writer.start()
+
+    async def close(self) -> None:
+        """Carry out what is queued, then let go of the store."""
+        await self._writer.close()
+        await self._store.close()
+
+    async def submit(self, command: Command[T]) -> T:
+        """Carry out one mutation (`ledger_svc.commands`) and give its answer once it is durable."""
+        return await self._watched(self._writer.submit(command))
+
+    async def reserve(self, command: Reserve) -> Admitted | StoredReceipt:
+        """Carry out a reservation; a slot that was answered before gives its stored receipt."""
+        answer = await self.submit(command)
+        if isinstance(answer, Admitted):
+            return answer
+        return await self._stored_receipt(answer.call)
+
+    async def currency_of(self, account_id: str) -> str:
+        """The currency of an account, which never changes; raises UnknownAccountError."""
+        if account_id not in self._currencies:
+            currency = await self._watched(self._store.currency_of_account(account_id))
+            if currency is None:
+                raise errors.UnknownAccountError("no account of that id", account_id=account_id)
+            self._currencies[account_id] = currency
+        return self._currencies[account_id]
+
+    async def attempts(self, call_id: bytes) -> Sequence[Call]:
+        """All attempts of a slot, oldest first, never none; raises UnknownCallError."""
+        await self._expire_overdue()
+        attempts = await self._watched(self._store.attempts(call_id))
+        if not attempts:
+            raise errors.UnknownCallError("no call of that id", call_id=call_id)
+        return attempts
+
+    async def calls(
+        self, study_id: str, states: Collection[CallState], after_sequence: int, page_size: int
+    ) -> CallPage:
+        """A page of a study's calls in these states, in the order of reservation; raises UnknownStudyError."""
+        await self._expire_overdue()
+        await self.study(study_id)
+        found = await self._watched(self._store.calls(study_id, states, after_sequence, page_size + 1))
+        page = found[:page_size]
+        return CallPage(page, page[-1].reserved_sequence if len(found) > page_size else None)
+
+    async def study(self, study_id: str) -> Study:
+        """The study; raises UnknownStudyError."""
+        study = await self._watched(self._store.study(study_id))
+        if study is None:
+            raise errors.UnknownStudyError("no study of that id", study_id=study_id)
+        return study
+
+    async def receipt(self, call_id: bytes, attempt: int) -> StoredReceipt:
+        """One attempt's stored bytes; attempt 0 is the latest that has a receipt.
+
+        Raises UnknownCallError or UnknownReceiptError.
+        """
+        attempts = await self.attempts(call_id)
+        chosen = [call for call in attempts if attempt in (0, call.attempt)]
+        if not chosen:
+            raise errors.UnknownCallError("no such attempt", call_id=call_id, attempt=attempt)
+        for call in reversed(chosen):
+            if call.receipt is not None:
+                return await self._stored_receipt(call)
+        raise errors.UnknownReceiptError("the call has no stored receipt", call_id=call_id, attempt=attempt)
+
+    async def summarize(
+        self, account_id: str, study_id: str | None, after_sequence: int, page_size: int
+    ) -> BalancePage:
+        """An account's balances with one study or a page of its studies.
+
+        Raises UnknownAccountError, or UnknownStudyError where the account has no such study.
+        """
+        await self._expire_overdue()
+        found = await self._watched(self._store.balances(account_id, study_id, after_sequence, page_size + 1))
+        if found is None:
+            raise errors.UnknownAccountError("no account of that id", account_id=account_id)
+        if study_id is not None and not found.studies:
+            raise errors.UnknownStudyError("the account has no study of that id", study_id=study_id)
+        page = found.studies[:page_size]
+        following = page[-1].opened_sequence if len(found.studies) > page_size else None
+        return BalancePage(Balances(found.account, page), following)
+
+    async def verify(self, account_id: str | None) -> Verification:
+        """Verify one account's journal and balances, or those of all (None); raises UnknownAccountError."""
+        await self._expire_overdue()
+        account_ids = await self._watched(self._store.account_ids())
+        if account_id is not None:
+            if account_id not in account_ids:
+                raise errors.UnknownAccountError("no account of that id", account_id=account_id)
+            account_ids = [account_id]
+        auditors = [Auditor(each) for each in account_ids]
+        for auditor in auditors:
+            await self._watched(self._store.audit(auditor))
+        return Verification(
+            accounts_count=len(auditors),
+            entries_count=sum(auditor.entries_count for auditor in auditors),
+            differences=[auditor.difference for auditor in auditors if auditor.difference is not None],
+        )
+
+    async def tend(self) -> None:
+        """Sweep overdue leases and, where the store has failed, see whether it works again. Raises nothing for it."""
+        try:
+            if not self.healthy:
+                await self._store.check()
+                self._set_healthy(True)
+            await self._expire_overdue()
+        except (errors.StoreUnavailableError, errors.StoreCorruptError):
+            return
+
+    async def _expire_overdue(self) -> None:
+        """Turn every lease that has ended by now into a hold before anything is read."""
+        now = self._clock()
+        while await self._watched(self._store.has_overdue(now)):
+            # A clock that was set back meanwhile finds nothing to expire; going on would spin until it has caught up.
+            if await self.submit(ExpireOverdue()) == 0:
+                return
+
+    async def _stored_receipt(self, call: Call) -> StoredReceipt:
+        if call.receipt is None:
+            raise errors.UnknownReceiptError("the call has no stored receipt", call_id=call.call_id)
+        request = await self._payload(call.request_digest)
+        response = await self._payload(call.receipt.response_digest)
+        return StoredReceipt(call, call.receipt, request, response)
+
+    async def _payload(self, digest: bytes) -> bytes:
+        payload = await self._watched(self._store.payload(digest))
+        if payload is None or sha256(payload) != digest:
+            raise errors.StoreCorruptError("a stored payload is missing or changed", problem="payload")
+        return payload
+
+    async def _watched(self, work: Awaitable[T]) -> T:
+        """Await the store's work and note where it fails; that it works again only a write proves."""
+        try:
+            return await work
+        except (errors.StoreUnavailableError, errors.StoreCorruptError):
+            self._set_healthy(False)
+            raise
+
+    def _set_healthy(self, healthy: bool) -> None:
+        if healthy != self.healthy:
+            self.healthy = healthy
+            self.health_changed.set()

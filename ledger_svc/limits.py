@@ -1,0 +1,40 @@
+"""Every limit of the ledger in one table (protos/countersign/ledger/v1/ledger.proto)."""
+
+from countersign.kit import limits as kit_limits
+
+MAX_ID_CHARACTERS = kit_limits.MAX_ID_CHARACTERS
+"""Of an account, study, episode or request id, and of a person's name."""
+
+MAX_TEXT_CHARACTERS = kit_limits.MAX_NOTE_CHARACTERS
+"""Of a reason or of an operator's evidence."""
+
+MAX_COST_CHARACTERS = 1_000
+"""Of the cost's text as the provider wrote it."""
+
+MAX_PAYLOAD_BYTES = kit_limits.MAX_BODY_BYTES
+"""Of a request or of a response."""
+
+MIN_TOKEN_BYTES = 16
+MAX_TOKEN_BYTES = 64
+DIGEST_BYTES = 32
+
+MIN_LEASE_MICROS = 1_000_000
+MAX_LEASE_MICROS = 86_400_000_000
+
+MAX_UINT32 = 2**32 - 1
+"""Of a turn, of an attempt's number and of the calls in flight."""
+
+DEFAULT_PAGE_SIZE = 100
+MAX_PAGE_SIZE = 1_000
+
+MAX_QUEUED = 4_096
+"""Mutations that may wait for the writer; more are turned away."""
+
+MAX_BATCH = 64
+"""Mutations that one transaction commits together."""
+
+MAX_SWEEP = 500
+"""Overdue reservations that one sweep turns into holds."""
+
+MAX_PAGE_BYTES = 8 * 1024 * 1024
+"""Of the calls in one reply."""

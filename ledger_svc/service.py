@@ -1,0 +1,228 @@
+"""`LedgerService` on gRPC: maps messages to the ledger's own types and back, and holds no rules."""
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from countersign.kit.money_wire import to_wire
+from countersign.kit.server import ServiceSpec
+from countersign.ledger.v1 import ledger_pb2 as pb
+from countersign.ledger.v1 import ledger_pb2_grpc
+from ledger_svc import errors, limits, wire
+from ledger_svc.calls import AmountBasis, Call, CallState, HoldCategory, HoldFacts, RequestProgress
+from ledger_svc.commands import checks
+from ledger_svc.commands.accounts import GrantBudget, OpenAccount, RecordPriorSpend
+from ledger_svc.commands.outcomes import Hold, RecordReceipt
+from ledger_svc.commands.reservations import Admitted, Reserve
+from ledger_svc.commands.resolutions import ResolveHold
+from ledger_svc.commands.studies import OpenStudy
+from ledger_svc.ledger import Ledger
+
+if TYPE_CHECKING:
+    Context = grpc.aio.ServicerContext[Any, Any]
+else:
+    # Generic in the type stubs only.
+    Context = grpc.aio.ServicerContext
+
+FULL_NAME = pb.DESCRIPTOR.services_by_name["LedgerService"].full_name
+
+MUTATIONS = frozenset(
+    {
+        "OpenAccount",
+        "GrantBudget",
+        "RecordPriorSpend",
+        "OpenStudy",
+        "Reserve",
+        "RecordReceipt",
+        "Hold",
+        "ResolveHold",
+    }
+)
+
+
+class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
+    """Serves one ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def OpenAccount(self, request: pb.OpenAccountRequest, context: Context) -> pb.OpenAccountResponse:
+        """Open an account with no budget."""
+        opened = await self._ledger.submit(
+            OpenAccount(request.request_id, request.account_id, request.currency_code, request.opened_by)
+        )
+        return pb.OpenAccountResponse(replayed=opened.replayed)
+
+    async def GrantBudget(self, request: pb.GrantBudgetRequest, context: Context) -> pb.GrantBudgetResponse:
+        """Add a grant."""
+        amount = wire.read_money(request, "amount")
+        recorded = await self._ledger.submit(
+            GrantBudget(request.request_id, request.account_id, amount, request.granted_by, request.reason)
+        )
+        return pb.GrantBudgetResponse(replayed=recorded.replayed, granted_total=to_wire(recorded.total))
+
+    async def RecordPriorSpend(
+        self, request: pb.RecordPriorSpendRequest, context: Context
+    ) -> pb.RecordPriorSpendResponse:
+        """Record spend from before the ledger."""
+        amount = wire.read_money(request, "amount")
+        recorded = await self._ledger.submit(
+            RecordPriorSpend(request.request_id, request.account_id, amount, request.recorded_by, request.reason)
+        )
+        return pb.RecordPriorSpendResponse(replayed=recorded.replayed, prior_spend_total=to_wire(recorded.total))
+
+    async def OpenStudy(self, request: pb.OpenStudyRequest, context: Context) -> pb.OpenStudyResponse:
+        """Open a study under an account."""
+        opened = await self._ledger.submit(
+            OpenStudy(
+                request_id=request.request_id,
+                account_id=request.account_id,
+                study_id=request.study_id,
+                cap=wire.read_money(request, "cap"),
+                manifest_digest=request.manifest_digest,
+                opened_by=request.opened_by,
+                call_ceiling=wire.read_optional_money(request, "call_ceiling"),
+                max_in_flight=request.max_in_flight if request.HasField("max_in_flight") else 1,
+            )
+        )
+        return pb.OpenStudyResponse(replayed=opened.replayed)
+
+    async def Reserve(self, request: pb.ReserveRequest, context: Context) -> pb.ReserveResponse:
+        """Set money aside for one slot, or give the receipt that it has."""
+        answer = await self._ledger.reserve(
+            Reserve(
+                slot=wire.read_slot(request.slot),
+                attempt_token=request.attempt_token,
+                amount=wire.read_money(request, "amount"),
+                basis=wire.read_enum(pb.AmountBasis, AmountBasis, "AMOUNT_BASIS_", request.basis, "basis"),
+                price_table_digest=request.price_table_digest,
+                request=request.request,
+                lease_micros=wire.read_duration_micros(request.lease),
+            )
+        )
+        if not isinstance(answer, Admitted):
+            return pb.ReserveResponse(receipt=wire.write_receipt(answer))
+        admission = pb.Admission(
+            call_id=answer.call.call_id,
+            attempt=answer.call.attempt,
+            lease_expires_at=wire.write_time(answer.call.lease_expires_at),
+            replayed=answer.replayed,
+        )
+        return pb.ReserveResponse(admission=admission)
+
+    async def RecordReceipt(self, request: pb.RecordReceiptRequest, context: Context) -> pb.RecordReceiptResponse:
+        """Store the provider's raw answer and charge it, or hold the call."""
+        changed = await self._ledger.submit(
+            RecordReceipt(
+                call_id=request.call_id,
+                attempt_token=request.attempt_token,
+                http_status=request.http_status,
+                response=request.response,
+                cost=wire.read_cost(request.cost),
+            )
+        )
+        return pb.RecordReceiptResponse(replayed=changed.replayed, call=await self._call(changed.call))
+
+    async def Hold(self, request: pb.HoldRequest, context: Context) -> pb.HoldResponse:
+        """Put a call in doubt."""
+        facts = HoldFacts(
+            wire.read_enum(pb.HoldCategory, HoldCategory, "HOLD_CATEGORY_", request.category, "category"),
+            wire.read_enum(pb.RequestProgress, RequestProgress, "REQUEST_PROGRESS_", request.progress, "progress"),
+            request.http_status if request.HasField("http_status") else None,
+        )
+        changed = await self._ledger.submit(Hold(request.call_id, request.attempt_token, facts))
+        return pb.HoldResponse(replayed=changed.replayed, call=await self._call(changed.call))
+
+    async def ResolveHold(self, request: pb.ResolveHoldRequest, context: Context) -> pb.ResolveHoldResponse:
+        """Carry out an operator's decision on a held call."""
+        if request.WhichOneof("disposition") is None:
+            raise errors.InvalidArgumentError("disposition is missing: charged or never_sent", field="disposition")
+        changed = await self._ledger.submit(
+            ResolveHold(
+                request_id=request.request_id,
+                call_id=request.call_id,
+                attempt=request.attempt,
+                charged=wire.read_optional_money(request, "charged"),
+                evidence=request.evidence,
+                resolved_by=request.resolved_by,
+                open_new_attempt=request.open_new_attempt,
+            )
+        )
+        return pb.ResolveHoldResponse(replayed=changed.replayed, call=await self._call(changed.call))
+
+    async def GetCall(self, request: pb.GetCallRequest, context: Context) -> pb.GetCallResponse:
+        """All attempts of one slot."""
+        match request.WhichOneof("key"):
+            case "call_id":
+                call_id = request.call_id
+            case "slot":
+                call_id = wire.read_slot(request.slot).call_id()
+            case None:
+                raise errors.InvalidArgumentError("key is missing: call_id or slot", field="key")
+        checks.check_digest("call_id", call_id)
+        attempts = await self._ledger.attempts(call_id)
+        return pb.GetCallResponse(attempts=[await self._call(call) for call in attempts])
+
+    async def ListCalls(self, request: pb.ListCallsRequest, context: Context) -> pb.ListCallsResponse:
+        """A page of a study's calls; it ends early where the reply would grow too large."""
+        states = {wire.read_enum(pb.CallState, CallState, "CALL_STATE_", value, "states") for value in request.states}
+        after = wire.read_page_token(request.page_token)
+        page = await self._ledger.calls(
+            request.study_id, states or set(CallState), after, wire.read_page_size(request.page_size)
+        )
+        response = pb.ListCallsResponse(next_page_token=wire.write_page_token(page.next_sequence))
+        size_bytes = 0
+        for call in page.calls:
+            message = await self._call(call)
+            size_bytes += message.ByteSize()
+            if response.calls and size_bytes > limits.MAX_PAGE_BYTES:
+                response.next_page_token = wire.write_page_token(after)
+                break
+            response.calls.append(message)
+            after = call.reserved_sequence
+        return response
+
+    async def GetReceipt(self, request: pb.GetReceiptRequest, context: Context) -> pb.GetReceiptResponse:
+        """One attempt's request and raw response."""
+        checks.check_digest("call_id", request.call_id)
+        receipt = await self._ledger.receipt(request.call_id, request.attempt)
+        return pb.GetReceiptResponse(receipt=wire.write_receipt(receipt))
+
+    async def Summarize(self, request: pb.SummarizeRequest, context: Context) -> pb.SummarizeResponse:
+        """An account's balances and a page of its studies'."""
+        page = await self._ledger.summarize(
+            request.account_id,
+            request.study_id or None,
+            wire.read_page_token(request.page_token),
+            wire.read_page_size(request.page_size),
+        )
+        account = page.balances.account
+        return pb.SummarizeResponse(
+            account_id=account.account_id,
+            balances=wire.write_account_balances(account),
+            studies=[wire.write_study(study, account.currency) for study in page.balances.studies],
+            next_page_token=wire.write_page_token(page.next_sequence),
+        )
+
+    async def VerifyJournal(self, request: pb.VerifyJournalRequest, context: Context) -> pb.VerifyJournalResponse:
+        """Recompute the journals and compare."""
+        found = await self._ledger.verify(request.account_id or None)
+        return pb.VerifyJournalResponse(
+            intact=not found.differences,
+            entries_count=found.entries_count,
+            differences=[wire.write_difference(difference) for difference in found.differences],
+            accounts_count=found.accounts_count,
+        )
+
+    async def _call(self, call: Call) -> pb.Call:
+        return wire.write_call(call, await self._ledger.currency_of(call.account_id))
+
+
+def service_spec(servicer: LedgerServicer) -> ServiceSpec:
+    """The ledger as the kit serves it."""
+    return ServiceSpec(
+        name="ledger",
+        full_name=FULL_NAME,
+        register=lambda server: ledger_pb2_grpc.add_LedgerServiceServicer_to_server(servicer, server),
+        mutations=MUTATIONS,
+    )

@@ -1,0 +1,1 @@
+"""Where the ledger is kept: one narrow interface (`base`) and its implementations."""

@@ -1,0 +1,81 @@
+"""The narrow interface of a store (design/ledger.md, Storage).
+
+Each method raises StoreUnavailableError where the store cannot be read or written now, and StoreCorruptError where its
+content is damaged; no other exception of the storage engine gets out.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from ledger_svc.audit import Auditor
+from ledger_svc.budgets import Account, Study
+from ledger_svc.calls import Call, CallState
+from ledger_svc.workspace import Wanted, Workspace
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Balances:
+    """An account and some of its studies, as they stood at one moment."""
+
+    account: Account
+    studies: Sequence[Study]
+
+
+class Store(Protocol):
+    """Keeps accounts, studies, calls, payloads, request ids and journals."""
+
+    async def transact(self, wanted: Wanted, now: int, work: Callable[[Workspace], T]) -> T:
+        """Load what is wanted, run `work` on it, save what it changed, and return its result once that is durable.
+
+        All in one transaction that no other writer interleaves with; where `work` raises, nothing is saved. `now` is in
+        microseconds and decides which reservations are overdue. A StoreUnavailableError leaves open whether the
+        transaction landed, but never lets half of it land.
+        """
+        ...
+
+    async def account_ids(self) -> list[str]:
+        """Every account that has a row or a journal, sorted."""
+        ...
+
+    async def balances(self, account_id: str, study_id: str | None, after_sequence: int, limit: int) -> Balances | None:
+        """The account with one study, or with at most `limit` studies opened after a sequence; None: no account."""
+        ...
+
+    async def study(self, study_id: str) -> Study | None:
+        """The study, or None."""
+        ...
+
+    async def currency_of_account(self, account_id: str) -> str | None:
+        """The account's currency code, or None where there is no account."""
+        ...
+
+    async def attempts(self, call_id: bytes) -> tuple[Call, ...]:
+        """All attempts of a slot, oldest first."""
+        ...
+
+    async def calls(self, study_id: str, states: Collection[CallState], after_sequence: int, limit: int) -> list[Call]:
+        """At most `limit` calls of a study in these states, reserved after a sequence, in the order of reservation."""
+        ...
+
+    async def payload(self, digest: bytes) -> bytes | None:
+        """The stored payload of that SHA-256, or None."""
+        ...
+
+    async def has_overdue(self, now: int) -> bool:
+        """Whether any reservation's lease is over at `now` (microseconds)."""
+        ...
+
+    async def audit(self, auditor: Auditor) -> None:
+        """Feed the auditor everything of its account as it stood at one moment, up to and including `finish`."""
+        ...
+
+    async def check(self) -> None:
+        """Write something that means nothing, durably; raises where the store cannot."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what has begun and let go of the store."""
+        ...

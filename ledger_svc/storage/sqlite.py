@@ -1,0 +1,244 @@
+"""The embedded store: SQLite in WAL mode, `synchronous=FULL`, one writer thread (design/ledger.md, Storage)."""
+
+# ruff: noqa: S608 - queries are put together from constants and question marks only.
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ledger_svc import errors
+from ledger_svc.audit import Auditor
+from ledger_svc.budgets import Account, Study
+from ledger_svc.calls import Call, CallState
+from ledger_svc.storage import sqlite_rows as rows
+from ledger_svc.storage.base import Balances
+from ledger_svc.storage.lock import FileLock
+from ledger_svc.storage.sqlite_errors import translated
+from ledger_svc.storage.sqlite_schema import migrate
+from ledger_svc.workspace import Wanted, Workspace
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """A `storage.base.Store` in one file. Writes run on one thread, reads on another, an audit on a third.
+
+    Reads see committed states only. Make one with `open`.
+    """
+
+    def __init__(self, path: Path, lock: FileLock, writing: sqlite3.Connection, reading: sqlite3.Connection) -> None:
+        self._path = path
+        self._lock = lock
+        self._inode = path.stat().st_ino
+        self._writing = writing
+        self._reading = reading
+        self._closed = False
+        self._writer = ThreadPoolExecutor(1, "ledger-writer")
+        self._reader = ThreadPoolExecutor(1, "ledger-reader")
+
+    @classmethod
+    def open(cls, path: Path, *, busy_timeout_millis: int = 2_000, max_pages_count: int | None = None) -> "SqliteStore":
+        """Open the file, making it where it is absent, and bring its schema up to date.
+
+        `max_pages_count` bounds the file's size in pages of 4 KiB. Raises StoreUnavailableError (in use, read-only, no
+        folder, disk full), StoreCorruptError (not a database, not a ledger, damaged) or SchemaTooNewError.
+        """
+        with ExitStack() as undo, translated():
+            lock = FileLock.take(path.with_name(path.name + ".lock"))
+            undo.callback(lock.release)
+            # SQLite gives its own side files the mode of the database, which holds private text.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            writing = undo.enter_context(closing(_connect(path, busy_timeout_millis)))
+            if max_pages_count is not None:
+                writing.execute(f"PRAGMA max_page_count = {max_pages_count}")
+            migrate(writing)
+            reading = undo.enter_context(closing(_connect_reader(path, busy_timeout_millis)))
+            undo.pop_all()
+        return cls(path, lock, writing, reading)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """One write transaction: committed durably at the end, rolled back where anything raises, COMMIT included."""
+        self._check_in_place()
+        self._writing.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._writing.execute("COMMIT")
+        finally:
+            if self._writing.in_transaction:
+                self._writing.execute("ROLLBACK")
+
+    def _check_in_place(self) -> None:
+        """A file that was moved or deleted would still take writes, which nobody would find again."""
+        if not self._path.exists() or self._path.stat().st_ino != self._inode:
+            raise errors.StoreUnavailableError(
+                "the ledger's file was moved or replaced; put it back and restart", problem="moved"
+            )
+
+    async def transact(self, wanted: Wanted, now: int, work: Callable[[Workspace], T]) -> T:
+        """See `Store.transact`."""
+
+        def run() -> T:
+            with translated(), self._transaction():
+                book = Workspace(rows.load(self._writing, wanted, now), now)
+                answer = work(book)
+                rows.save(self._writing, book.changes)
+            return answer
+
+        return await self._on(self._writer, run)
+
+    async def check(self) -> None:
+        """See `Store.check`."""
+
+        def run() -> None:
+            with translated(), self._transaction():
+                self._writing.execute("UPDATE probe SET written_count = written_count + 1")
+
+        await self._on(self._writer, run)
+
+    async def _on(self, thread: ThreadPoolExecutor, run: Callable[[], T]) -> T:
+        if self._closed:
+            raise errors.StoreUnavailableError("the store is closed", problem="closed")
+        return await asyncio.get_running_loop().run_in_executor(thread, run)
+
+    async def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        def run() -> T:
+            with translated(), _snapshot(self._reading):
+                return query(self._reading)
+
+        return await self._on(self._reader, run)
+
+    async def account_ids(self) -> list[str]:
+        """See `Store.account_ids`."""
+        query = "SELECT account_id FROM accounts UNION SELECT DISTINCT account_id FROM journal ORDER BY 1"
+        return await self._read(lambda db: [str(row[0]) for row in db.execute(query)])
+
+    async def balances(self, account_id: str, study_id: str | None, after_sequence: int, limit: int) -> Balances | None:
+        """See `Store.balances`."""
+
+        def query(db: sqlite3.Connection) -> Balances | None:
+            account = rows.find_account(db, account_id)
+            if account is None:
+                return None
+            if study_id is None:
+                return Balances(account, _studies(db, account, after_sequence, limit))
+            study = rows.find_study(db, study_id)
+            return Balances(account, [] if study is None or study.account_id != account_id else [study])
+
+        return await self._read(query)
+
+    async def study(self, study_id: str) -> Study | None:
+        """See `Store.study`."""
+        return await self._read(lambda db: rows.find_study(db, study_id))
+
+    async def currency_of_account(self, account_id: str) -> str | None:
+        """See `Store.currency_of_account`."""
+        account = await self._read(lambda db: rows.find_account(db, account_id))
+        return None if account is None else account.currency
+
+    async def attempts(self, call_id: bytes) -> tuple[Call, ...]:
+        """See `Store.attempts`."""
+        return await self._read(lambda db: rows.find_attempts(db, call_id))
+
+    async def calls(self, study_id: str, states: Collection[CallState], after_sequence: int, limit: int) -> list[Call]:
+        """See `Store.calls`."""
+        marks = ", ".join("?" * len(states))
+        query = (
+            f"SELECT {rows.CALL_COLUMNS} FROM calls WHERE study_id = ? AND reserved_sequence > ? "
+            f"AND state IN ({marks}) ORDER BY reserved_sequence LIMIT ?"
+        )
+        values = (study_id, after_sequence, *states, limit)
+        return await self._read(lambda db: [rows.call_from_row(row) for row in db.execute(query, values)])
+
+    async def payload(self, digest: bytes) -> bytes | None:
+        """See `Store.payload`."""
+        return await self._read(lambda db: _payload(db, digest))
+
+    async def has_overdue(self, now: int) -> bool:
+        """See `Store.has_overdue`."""
+        query = "SELECT 1 FROM calls WHERE state = 'RESERVED' AND lease_expires_at <= ? LIMIT 1"
+        return await self._read(lambda db: db.execute(query, (now,)).fetchone() is not None)
+
+    async def audit(self, auditor: Auditor) -> None:
+        """See `Store.audit`. It has a connection of its own, so that other reads need not wait for it."""
+
+        def run() -> None:
+            with translated(), closing(_connect_reader(self._path, 2_000)) as db, _snapshot(db):
+                _feed(db, auditor)
+
+        await asyncio.to_thread(run)
+
+    async def close(self) -> None:
+        """See `Store.close`."""
+        self._closed = True
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._writer.shutdown(wait=True)
+        self._reader.shutdown(wait=True)
+        with translated():
+            self._reading.close()
+            self._writing.close()
+        self._lock.release()
+
+
+def _connect(path: Path, busy_timeout_millis: int) -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    db.execute(f"PRAGMA busy_timeout = {busy_timeout_millis}")
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA foreign_keys = ON")
+    return db
+
+
+def _connect_reader(path: Path, busy_timeout_millis: int) -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    db.execute(f"PRAGMA busy_timeout = {busy_timeout_millis}")
+    db.execute("PRAGMA query_only = ON")
+    return db
+
+
+@contextmanager
+def _snapshot(db: sqlite3.Connection) -> Iterator[None]:
+    """One read transaction: everything read inside is of one moment."""
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _studies(db: sqlite3.Connection, account: Account, after_sequence: int, limit: int) -> list[Study]:
+    query = (
+        f"SELECT {rows.STUDY_COLUMNS} FROM studies WHERE account_id = ? AND opened_sequence > ? "
+        "ORDER BY opened_sequence LIMIT ?"
+    )
+    found = db.execute(query, (account.account_id, after_sequence, limit))
+    return [rows.study_from_row(row) for row in found]
+
+
+def _payload(db: sqlite3.Connection, digest: bytes) -> bytes | None:
+    row: Any = db.execute("SELECT body FROM payloads WHERE digest = ?", (digest,)).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def _feed(db: sqlite3.Connection, auditor: Auditor) -> None:
+    account_id = (auditor.account_id,)
+    entries = f"SELECT {rows.ENTRY_COLUMNS} FROM journal WHERE account_id = ? ORDER BY sequence"
+    for row in db.execute(entries, account_id):
+        auditor.entry(rows.entry_from_row(row))
+    auditor.account(rows.find_account(db, auditor.account_id))
+    for row in db.execute(f"SELECT {rows.STUDY_COLUMNS} FROM studies WHERE account_id = ?", account_id):
+        auditor.study(rows.study_from_row(row))
+    calls = "SELECT call_id, attempt, CAST(body AS BLOB) FROM calls WHERE account_id = ? ORDER BY reserved_sequence"
+    for call_id, attempt, body in db.execute(calls, account_id):
+        auditor.call(call_id, attempt, body)
+    for digest, what, subject in auditor.wanted_payloads():
+        auditor.payload(digest, what, subject, _payload(db, digest))
+    auditor.finish()

@@ -1,0 +1,191 @@
+"""What every implementation of `storage.base.Store` must do; a new one joins `STORES`."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from countersign.kit.canonical import sha256
+from ledger_svc import errors
+from ledger_svc.audit import Auditor
+from ledger_svc.calls import CallState
+from ledger_svc.commands.base import Command
+from ledger_svc.storage.base import Store
+from ledger_svc.storage.sqlite import SqliteStore
+from ledger_svc.workspace import Wanted, Workspace
+from tests.ledger_svc import support
+from tests.ledger_svc.support import LEASE, START
+
+STORES: dict[str, Callable[[Path], Store]] = {"sqlite": lambda folder: SqliteStore.open(folder / "ledger.db")}
+
+
+class Broken(Exception):
+    """Raised inside a transaction."""
+
+
+@pytest.fixture(params=sorted(STORES))
+def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+    """Opens the store of one test, again and again."""
+    return lambda: STORES[str(request.param)](tmp_path)
+
+
+@pytest.fixture
+async def store(reopen: Callable[[], Store]) -> AsyncIterator[Store]:
+    """A store with an account, a budget and a study."""
+    store = reopen()
+    for command in (support.open_account(), support.grant(), support.open_study(max_in_flight=9)):
+        await carry_out(store, command)
+    yield store
+    await store.close()
+
+
+async def carry_out(store: Store, command: Command[object], now: int = START) -> object:
+    """One command in one transaction."""
+    return await store.transact(command.wanted(), now, command.decide)
+
+
+async def test_what_was_saved_is_loaded(store: Store) -> None:
+    await carry_out(store, support.reserve(10))
+    call_id = support.slot().call_id()
+
+    def look(book: Workspace) -> tuple[int, int, int]:
+        account, study = book.account("lab"), book.study("study")
+        return account.totals.reserved.nanos, study.totals.reserved.count, len(book.attempts(call_id))
+
+    assert await store.transact(Wanted(call_ids=frozenset({call_id})), START, look) == (10, 1, 1)
+
+
+async def test_what_does_not_exist_is_loaded_as_absent(store: Store) -> None:
+    wanted = Wanted(frozenset({"x"}), frozenset({"y"}), frozenset({bytes(32)}), frozenset({"z"}))
+
+    def look(book: Workspace) -> tuple[object, ...]:
+        return book.find_account("x"), book.find_study("y"), book.attempts(bytes(32)), book.request("z")
+
+    assert await store.transact(wanted, START, look) == (None, None, (), None)
+
+
+async def test_what_was_not_wanted_is_not_there(store: Store) -> None:
+    with pytest.raises(KeyError):
+        await store.transact(Wanted(), START, lambda book: book.find_account("lab"))
+
+
+async def test_raising_inside_a_transaction_saves_nothing(store: Store) -> None:
+    reservation = support.reserve(10)
+
+    def work(book: Workspace) -> None:
+        reservation.decide(book)
+        raise Broken
+
+    with pytest.raises(Broken):
+        await store.transact(reservation.wanted(), START, work)
+    assert await store.attempts(support.slot().call_id()) == ()
+    assert await store.payload(sha256(b"request")) is None
+    auditor = Auditor("lab")
+    await store.audit(auditor)
+    assert (auditor.entries_count, auditor.difference) == (3, None)
+
+
+async def test_everything_is_there_after_a_restart(store: Store, reopen: Callable[[], Store]) -> None:
+    await carry_out(store, support.reserve(10))
+    await carry_out(store, support.receipt())
+    calls = await store.attempts(support.slot().call_id())
+    balances = await store.balances("lab", None, 0, 10)
+    await store.close()
+    again = reopen()
+    try:
+        assert await again.attempts(support.slot().call_id()) == calls
+        assert await again.balances("lab", None, 0, 10) == balances
+        assert await again.payload(sha256(b"response")) == b"response"
+        with pytest.raises(errors.RequestIdConflictError):
+            await carry_out(again, support.grant(7))
+    finally:
+        await again.close()
+
+
+async def test_overdue_calls_of_a_wanted_study_are_loaded(store: Store) -> None:
+    await carry_out(store, support.reserve(1))
+    await carry_out(store, support.reserve(1, at=support.slot("longer"), lease=LEASE + 1))
+    wanted = Wanted(study_ids=frozenset({"study"}))
+    overdue = await store.transact(wanted, START + LEASE, lambda book: book.overdue("study"))
+    assert [call.slot.episode_id for call in overdue] == ["episode"]
+    assert await store.transact(wanted, START + LEASE - 1, lambda book: book.overdue(None)) == []
+
+
+async def test_overdue_calls_of_any_study_are_loaded_up_to_a_number(store: Store) -> None:
+    for number in range(1, 4):
+        await carry_out(store, support.reserve(1, at=support.slot(turn=number), lease=LEASE + number))
+    now = START + LEASE + 3
+    overdue = await store.transact(Wanted(overdue_count=2), now, lambda book: len(book.overdue(None)))
+    # The study of a loaded call brings the rest of its overdue calls along.
+    assert overdue == 3
+    assert await store.transact(Wanted(), now, lambda book: len(book.overdue(None))) == 0
+
+
+async def test_whether_anything_is_overdue(store: Store) -> None:
+    assert not await store.has_overdue(START + LEASE)
+    await carry_out(store, support.reserve(1))
+    assert not await store.has_overdue(START + LEASE - 1)
+    assert await store.has_overdue(START + LEASE)
+    await carry_out(store, support.receipt("0"))
+    assert not await store.has_overdue(START + LEASE)
+
+
+async def test_calls_come_in_the_order_of_reservation(store: Store) -> None:
+    for episode in ("c", "a", "b"):
+        await carry_out(store, support.reserve(1, at=support.slot(episode)))
+    await carry_out(store, support.receipt("0", at=support.slot("a")))
+    found = await store.calls("study", set(CallState), 0, 10)
+    assert [call.slot.episode_id for call in found] == ["c", "a", "b"]
+    following = await store.calls("study", {CallState.RESERVED}, found[0].reserved_sequence, 10)
+    assert [call.slot.episode_id for call in following] == ["b"]
+    assert [call.slot.episode_id for call in await store.calls("study", set(CallState), 0, 1)] == ["c"]
+    assert await store.calls("other", set(CallState), 0, 10) == []
+
+
+async def test_balances_of_one_study_of_some_and_of_none(store: Store) -> None:
+    await carry_out(store, support.open_study(study_id="second"))
+    await carry_out(store, support.open_account("other"))
+    everything = await store.balances("lab", None, 0, 10)
+    assert everything is not None
+    assert [study.study_id for study in everything.studies] == ["study", "second"]
+    after = await store.balances("lab", None, everything.studies[0].opened_sequence, 10)
+    assert after is not None
+    assert [study.study_id for study in after.studies] == ["second"]
+    one = await store.balances("lab", "second", 0, 10)
+    assert one is not None
+    assert [study.study_id for study in one.studies] == ["second"]
+    foreign = await store.balances("other", "second", 0, 10)
+    assert foreign is not None
+    assert list(foreign.studies) == []
+    assert await store.balances("nowhere", None, 0, 10) is None
+
+
+async def test_accounts_are_known_by_id_and_currency(store: Store) -> None:
+    await carry_out(store, support.open_account("euros", currency="EUR"))
+    assert await store.account_ids() == ["euros", "lab"]
+    assert await store.currency_of_account("euros") == "EUR"
+    assert await store.currency_of_account("nowhere") is None
+    assert await store.study("nowhere") is None
+
+
+async def test_chains_of_accounts_are_independent(store: Store) -> None:
+    await carry_out(store, support.open_account("other"))
+    for account_id, count in (("lab", 3), ("other", 1)):
+        auditor = Auditor(account_id)
+        await store.audit(auditor)
+        assert (auditor.entries_count, auditor.difference) == (count, None)
+
+
+async def test_check_writes_nothing_that_means_anything(store: Store) -> None:
+    before = await store.balances("lab", None, 0, 10)
+    await store.check()
+    assert await store.balances("lab", None, 0, 10) == before
+
+
+async def test_closed_store_is_unavailable(store: Store) -> None:
+    await store.close()
+    with pytest.raises(errors.StoreUnavailableError):
+        await store.check()
+    with pytest.raises(errors.StoreUnavailableError):
+        await store.account_ids()
+    await store.close()

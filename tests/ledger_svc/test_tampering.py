@@ -1,0 +1,131 @@
+"""Whatever is changed behind the ledger's back, verification names it."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from countersign.kit.canonical import sha256
+from ledger_svc import errors
+from ledger_svc.audit import Difference
+from tests.ledger_svc import support
+from tests.ledger_svc.support import OTHER_TOKEN, Clock, furnish, make_ledger
+
+CALL_ID = support.slot().call_id()
+REQUEST = f"x'{sha256(b'request').hex()}'"
+RESPONSE = f"x'{sha256(b'response').hex()}'"
+NO_TRIGGERS = "DROP TRIGGER journal_is_never_changed; DROP TRIGGER journal_is_never_shortened;"
+
+
+async def make_file(path: Path) -> None:
+    """Ten entries: an account of two studies; a hold, its resolution and a charged second attempt; an open call."""
+    ledger = make_ledger(path, Clock())
+    await furnish(ledger)
+    await ledger.submit(support.open_study(50, study_id="other"))
+    await ledger.reserve(support.reserve(10))
+    await ledger.submit(support.hold())
+    await ledger.submit(support.resolve(3, again=True))
+    await ledger.reserve(support.reserve(10, token=OTHER_TOKEN))
+    await ledger.submit(support.receipt(token=OTHER_TOKEN))
+    await ledger.reserve(support.reserve(5, at=support.slot(study_id="other"), request=b"other"))
+    await ledger.close()
+
+
+async def differences(path: Path) -> tuple[int, list[Difference]]:
+    """What a fresh ledger finds in the file."""
+    ledger = make_ledger(path, Clock())
+    found = await ledger.verify(None)
+    await ledger.close()
+    return found.entries_count, list(found.differences)
+
+
+async def test_untouched_file_is_intact(database: Path) -> None:
+    await make_file(database)
+    assert await differences(database) == (10, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "sequence", "what", "subject"),
+    [
+        ("UPDATE journal SET body = json_set(body, '$.amount_nanos', 999) WHERE sequence = 2", 2, "body_digest", ""),
+        ("UPDATE journal SET body_digest = zeroblob(32) WHERE sequence = 2", 2, "body_digest", ""),
+        ("UPDATE journal SET kind = 'PRIOR_SPEND_RECORDED' WHERE sequence = 2", 2, "chain", ""),
+        ("UPDATE journal SET at = at + 1 WHERE sequence = 7", 7, "chain", ""),
+        ("UPDATE journal SET chain = zeroblob(32) WHERE sequence = 7", 7, "chain", ""),
+        ("UPDATE journal SET previous_chain = zeroblob(32) WHERE sequence = 7", 7, "chain", ""),
+        ("DELETE FROM journal WHERE sequence = 1", 1, "sequence", ""),
+        ("DELETE FROM journal WHERE sequence = 5", 5, "sequence", ""),
+        ("DELETE FROM journal WHERE sequence = 10", 10, "sequence", "head_sequence"),
+        (
+            "INSERT INTO journal SELECT account_id, 11, kind, body, body_digest, previous_chain, chain, at "
+            "FROM journal WHERE sequence = 10",
+            11,
+            "chain",
+            "",
+        ),
+        ("UPDATE accounts SET head_chain = zeroblob(32)", 10, "chain", "head_chain"),
+        ("UPDATE accounts SET head_sequence = 9", 10, "sequence", "head_sequence"),
+        ("UPDATE accounts SET charged_nanos = 6", 0, "balance", "totals"),
+        ("UPDATE accounts SET reserved_count = 0", 0, "balance", "totals"),
+        ("UPDATE accounts SET granted_nanos = 1000", 0, "balance", "granted_nanos"),
+        ("UPDATE accounts SET prior_spend_nanos = 1", 0, "balance", "prior_spend_nanos"),
+        ("UPDATE accounts SET currency = 'EUR'", 0, "balance", "currency"),
+        ("DELETE FROM accounts", 0, "balance", "account"),
+        ("UPDATE studies SET cap_nanos = 1000 WHERE study_id = 'other'", 0, "balance", "other"),
+        ("UPDATE studies SET resolved_nanos = 0 WHERE study_id = 'study'", 0, "balance", "study"),
+        ("DELETE FROM studies WHERE study_id = 'other'", 0, "balance", "other"),
+        (
+            "INSERT INTO studies SELECT 'third', account_id, cap_nanos, call_ceiling_nanos, max_in_flight, "
+            "manifest_digest, 99, 0, 0, 0, 0, 0, 0, 0, 0 FROM studies WHERE study_id = 'other'",
+            0,
+            "balance",
+            "third",
+        ),
+        ("UPDATE calls SET body = json_set(body, '$.accounted_nanos', 1) WHERE attempt = 2", 0, "call", CALL_ID.hex()),
+        (
+            "UPDATE calls SET body = json_set(body, '$.resolution.evidence', '?') WHERE attempt = 1",
+            0,
+            "call",
+            CALL_ID.hex(),
+        ),
+        ("UPDATE calls SET attempt = 3 WHERE attempt = 2", 0, "call", CALL_ID.hex()),
+        ("DELETE FROM calls WHERE attempt = 2", 0, "call", CALL_ID.hex()),
+        (f"UPDATE payloads SET body = x'00' WHERE digest = {RESPONSE}", 0, "receipt", CALL_ID.hex()),
+        (f"DELETE FROM payloads WHERE digest = {RESPONSE}", 0, "receipt", CALL_ID.hex()),
+        (f"UPDATE payloads SET body = x'00' WHERE digest = {REQUEST}", 0, "request", CALL_ID.hex()),
+    ],
+)
+async def test_change_is_found(database: Path, change: str, sequence: int, what: str, subject: str) -> None:
+    await make_file(database)
+    db = sqlite3.connect(database)
+    db.executescript(NO_TRIGGERS + change)
+    assert db.total_changes > 0
+    db.close()
+    _, found = await differences(database)
+    assert found == [Difference("lab", sequence, what, subject)]
+
+
+async def test_changed_account_does_not_hide_another(database: Path) -> None:
+    await make_file(database)
+    ledger = make_ledger(database, Clock())
+    await ledger.submit(support.open_account("second"))
+    await ledger.close()
+    db = sqlite3.connect(database)
+    db.executescript("UPDATE accounts SET prior_spend_nanos = 2")
+    db.close()
+    count, found = await differences(database)
+    assert count == 11
+    assert [difference.account_id for difference in found] == ["lab", "second"]
+
+
+async def test_changed_response_is_never_handed_out(database: Path) -> None:
+    await make_file(database)
+    db = sqlite3.connect(database)
+    db.executescript(f"UPDATE payloads SET body = x'00' WHERE digest = {RESPONSE}")
+    db.close()
+    ledger = make_ledger(database, Clock())
+    for asking in (ledger.receipt(CALL_ID, 0), ledger.reserve(support.reserve(10, token=b"a third token....."))):
+        with pytest.raises(errors.StoreCorruptError) as refused:
+            await asking
+        assert refused.value.metadata == {"problem": "payload"}
+    await ledger.close()
