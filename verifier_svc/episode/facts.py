@@ -1,0 +1,67 @@
+"""What an episode is rebuilt from: the plan's facts and the ledger's stored calls."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from countersign.kit.canonical import sha256
+from verifier_svc.packets.build import DeclaredCase
+from verifier_svc.receipts.chat import Expectation
+from verifier_svc.receipts.cost import CostBasis, Price
+from verifier_svc.receipts.requests import RequestPlan
+
+CHARGED = "CHARGED"
+FIRST_TURN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """One attempt of one slot as the ledger has it; the response's parts are None where none is stored.
+
+    `state` is RESERVED, CHARGED, HELD or RESOLVED; `cost_text` the amount in decimal text as handed in.
+    """
+
+    call_id: bytes
+    turn: int
+    attempt: int
+    state: str
+    request: bytes
+    accounted_nanos: int
+    response: bytes | None = None
+    http_status: int | None = None
+    cost_basis: CostBasis | None = None
+    cost_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RouteFacts:
+    """A frozen route as far as evidence shows it; `price` None means that the route costs nothing."""
+
+    request: RequestPlan
+    expectation: Expectation
+    input_limit_bytes: int = 20_000
+    price: Price | None = None
+    charges_reported_cost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFacts:
+    """What the plan fixed and the realised world; `wording_digest` names `wording`, in hexadecimal.
+
+    `manifest_digest` (hexadecimal) None means that the caller does not know it and it is not compared.
+    """
+
+    study_id: str
+    episode_id: str
+    case: DeclaredCase
+    world: Mapping[str, Any]
+    route: RouteFacts
+    wording: Mapping[str, Any]
+    wording_digest: str
+    manifest_digest: str | None = None
+
+
+def call_id(study_id: str, episode_id: str, turn: int) -> bytes:
+    """The slot's call id: SHA-256 over each part's 8-byte big-endian length and bytes (design/ledger.md, Objects)."""
+    parts = [text.encode("utf-8") for text in (study_id, episode_id, str(turn))]
+    return sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts))

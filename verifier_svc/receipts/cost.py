@@ -1,0 +1,67 @@
+"""What a receipt cost, recomputed exactly (design/ledger.md, RecordReceipt)."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from verifier_svc.receipts.verdicts import Decoded
+
+NANOS_PER_UNIT = 10**9
+TOKENS_PER_PRICE = 10**6
+_DECIMAL = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]{1,3}))?")
+_MAX_LENGTH = 64
+"""The most characters of an amount's spelling; longer ones are not money."""
+
+
+class CostBasis(StrEnum):
+    """How a call's cost was found."""
+
+    PROVIDER_REPORTED = "PROVIDER_REPORTED"
+    PRICED_USAGE = "PRICED_USAGE"
+    FREE_ROUTE = "FREE_ROUTE"
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """A route's frozen prices: currency units for a million tokens, as decimal text."""
+
+    input_per_million: str
+    output_per_million: str
+
+
+def exact_amount(text: str) -> Fraction | None:
+    """The amount that `text` spells as a JSON number, None where it is not one or is absurdly long or
+    negative."""
+    match = _DECIMAL.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if match is None:
+        return None
+    sign, whole, fraction, exponent = match.groups()
+    digits = Fraction(int(whole + (fraction or "")), 10 ** len(fraction or ""))
+    amount = digits * Fraction(10) ** int(exponent or 0)
+    return None if sign and amount else amount
+
+
+def rounded_up_nanos(amount: Fraction) -> int:
+    """`amount` in nano-units, the next whole one where it is finer."""
+    return -((-amount * NANOS_PER_UNIT) // 1)
+
+
+def recomputed_nanos(basis: CostBasis, decoded: Decoded, price: Price | None) -> int | None:
+    """The call's cost in nano-units on `basis`; None where the receipt does not say it: then it is
+    unresolved, not zero."""
+    if basis is CostBasis.FREE_ROUTE:
+        return 0
+    if basis is CostBasis.PROVIDER_REPORTED:
+        amount = None if decoded.reported_cost is None else exact_amount(decoded.reported_cost)
+        return None if amount is None else rounded_up_nanos(amount)
+    return None if price is None else _priced(decoded, price)
+
+
+def _priced(decoded: Decoded, price: Price) -> int | None:
+    rates = exact_amount(price.input_per_million), exact_amount(price.output_per_million)
+    if decoded.usage is None or rates[0] is None or rates[1] is None:
+        return None
+    tokens = decoded.usage
+    total = tokens.prompt_tokens * rates[0] + tokens.completion_tokens * rates[1]
+    return rounded_up_nanos(total / TOKENS_PER_PRICE)

@@ -1,0 +1,122 @@
+"""Strict JSON by way of the standard library's parser (design/admission.md, Reading bytes; RFC 8259).
+
+The parser hands over objects as lists of pairs and numbers as spelled; a walk that knows where it is then refuses
+duplicate keys, lone surrogates and numbers that neither an int64 nor a double holds.
+"""
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from verifier_svc.receipts.verdicts import Inadmissible, Reason
+
+_DOUBLE_DIGITS = 309
+"""Digits of the largest finite double; a longer whole number cannot be held."""
+_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a reader takes on: bytes of the whole text, and containers inside one another."""
+
+    max_bytes: int = 8 * 1024 * 1024
+    max_depth: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """An object as it was written, repeated keys and all."""
+
+    pairs: list[tuple[str, Any]]
+
+
+class _TooLarge:
+    """A number that no int64 and no double holds."""
+
+
+class _ConstantFound(ValueError):
+    """NaN or Infinity, which JSON does not have."""
+
+
+def read(data: bytes, limits: Limits) -> Any:
+    """The value that `data` spells; raises Inadmissible: MALFORMED_JSON, DUPLICATE_KEY or LIMIT_EXCEEDED."""
+    if len(data) > limits.max_bytes:
+        raise Inadmissible(Reason.LIMIT_EXCEEDED)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Inadmissible(Reason.MALFORMED_JSON) from None
+    _check_depth(text, limits.max_depth)
+    try:
+        raw = json.loads(
+            text,
+            object_pairs_hook=_Pairs,
+            parse_int=_whole_number,
+            parse_float=_fraction,
+            parse_constant=_refuse_constant,
+        )
+    except ValueError:
+        raise Inadmissible(Reason.MALFORMED_JSON) from None
+    return _settle(raw, "")
+
+
+def _check_depth(text: str, max_depth: int) -> None:
+    depth = 0
+    for match in _STRUCTURE.finditer(text):
+        mark = match.group()
+        if mark in "[{":
+            depth += 1
+            if depth > max_depth:
+                raise Inadmissible(Reason.LIMIT_EXCEEDED)
+        elif mark in "]}":
+            depth -= 1
+
+
+def _whole_number(spelling: str) -> int | _TooLarge:
+    if len(spelling.lstrip("-")) > _DOUBLE_DIGITS or not math.isfinite(float(spelling)):
+        return _TooLarge()
+    return int(spelling)
+
+
+def _fraction(spelling: str) -> float | _TooLarge:
+    value = float(spelling)
+    return value if math.isfinite(value) else _TooLarge()
+
+
+def _refuse_constant(name: str) -> Any:
+    raise _ConstantFound(name)
+
+
+def _settle(raw: Any, where: str) -> Any:
+    if isinstance(raw, _Pairs):
+        return _settle_object(raw.pairs, where)
+    if isinstance(raw, list):
+        return [_settle(item, f"{where}/{index}") for index, item in enumerate(raw)]
+    if isinstance(raw, str):
+        return _unicode(raw, where)
+    if isinstance(raw, _TooLarge):
+        raise Inadmissible(Reason.LIMIT_EXCEEDED, where)
+    return raw
+
+
+def _settle_object(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
+    settled: dict[str, Any] = {}
+    for key, value in pairs:
+        place = child(where, _unicode(key, where))
+        if key in settled:
+            raise Inadmissible(Reason.DUPLICATE_KEY, place)
+        settled[key] = _settle(value, place)
+    return settled
+
+
+def _unicode(text: str, where: str) -> str:
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise Inadmissible(Reason.MALFORMED_JSON, where)
+    return text
+
+
+def child(where: str, key: str | int) -> str:
+    """The JSON pointer of `key` under `where` (RFC 6901)."""
+    return f"{where}/{str(key).replace('~', '~0').replace('/', '~1')}"
