@@ -10,7 +10,7 @@ Decisions that the design leaves open:
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import jiter
 
@@ -77,23 +77,23 @@ def _reason(parser_message: str) -> Reason:
 
 def _within(value: JsonValue, max_depth: int) -> bool:
     """Whether every number is held and no container is nested deeper than `max_depth`."""
-    pending: list[tuple[Iterator[JsonValue], int]] = [(iter((value,)), 0)]
-    while pending:
-        values, depth = pending.pop()
-        for item in values:
-            if isinstance(item, dict | list):
-                if depth == max_depth:
-                    return False
-                pending.append((iter(item.values() if isinstance(item, dict) else item), depth + 1))
-            elif not _holds(item):
-                return False
-    return True
+    level: list[JsonValue] = [value]
+    for depth in range(max_depth + 1):
+        if not all(_holds(item) for item in level if isinstance(item, int | float)):
+            return False
+        containers = [item for item in level if isinstance(item, dict | list)]
+        if not containers or depth == max_depth:
+            return not containers
+        level = [child for item in containers for child in _children(item)]
+    return False
 
 
-def _holds(value: bool | int | float | str | None) -> bool:
-    if not isinstance(value, int | float):
-        return True
+def _children(container: dict[str, JsonValue] | list[JsonValue]) -> Iterable[JsonValue]:
+    return container.values() if isinstance(container, dict) else container
+
+
+def _holds(number: int | float) -> bool:
     try:
-        return math.isfinite(float(value))
+        return math.isfinite(number)
     except OverflowError:
         return False

@@ -7,6 +7,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from urllib.parse import SplitResult, urlsplit
 
+import httpx
+
 from adapter_svc.admission import MAX_BODY_BYTES, Allowance, ExpectedIdentity, UnsupportedWireFormat, WireFormat
 from adapter_svc.admission.limits import DEFAULT_LIMITS
 from adapter_svc.admission.strict_json import JsonValue, read_strict
@@ -162,7 +164,8 @@ def _require_address(base_url: str, carries_key: bool) -> None:
     try:
         parts = urlsplit(base_url)
         host, port_ok = parts.hostname or "", parts.port is None or parts.port > 0
-    except ValueError:
+        _ = httpx.URL(base_url).host  # what the transport will make of it
+    except (ValueError, httpx.InvalidURL):
         raise InvalidRoute("write the address as https://host/path", field="base_url") from None
     plain = base_url.isascii() and base_url.isprintable() and " " not in base_url
     addressed = parts.scheme in ("http", "https") and host != "" and port_ok

@@ -140,7 +140,7 @@ class _Attempt:
             raise self._failure(self._timeout_category()) from None
         except _BodyRefused as refused:
             raise self._failure(refused.category) from None
-        except (httpx.TransportError, httpx.InvalidURL, OSError, UnicodeError):
+        except (httpx.TransportError, OSError, UnicodeError):
             raise self._failure(self._broken_category()) from None
 
     async def _exchange(self, request: httpx.Request, tls: ssl.SSLContext, max_body_bytes: int) -> ProviderAnswer:

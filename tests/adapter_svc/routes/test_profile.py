@@ -45,6 +45,8 @@ def test_the_endpoint_is_below_the_base(base_url: str) -> None:
         ("base_url", "https://api.x.org/v 1"),
         ("base_url", "https://api.x.org/v1\n"),
         ("base_url", "https://[::1/v1"),
+        ("base_url", "https://xn--/v1"),
+        ("base_url", "https://1.2.3.999/v1"),
         ("api_key_variable", "sk-very-secret"),
         ("api_key_variable", "1KEY"),
         ("output_cap", 0),
