@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import grpc
 from google.protobuf.message import Message
 
 from adapter_svc.admission import TechnicalUnknown
@@ -26,16 +25,8 @@ from adapter_svc.episode import CallKnown, Completed, EventHappened, Progress, S
 from countersign.adapter.v1 import adapter_pb2 as pb
 from countersign.environment.v1 import environment_pb2 as env
 from countersign.kit.canonical import canonical_json
-from countersign.kit.errors import CountersignError
+from countersign.kit.errors import InvalidArgument
 from countersign.kit.money_wire import to_wire
-
-
-class BadRequest(CountersignError):
-    """A request that lacks something or holds something of the wrong form."""
-
-    reason = "INVALID_ARGUMENT"
-    status = grpc.StatusCode.INVALID_ARGUMENT
-
 
 CLAIMS: "dict[env.Claim.ValueType, Claim | None]" = {
     env.CLAIM_UNSPECIFIED: None,
@@ -52,18 +43,18 @@ def set_fields(message: Message) -> dict[str, Any]:
 
 
 def read_contract(message: env.Contract) -> tuple[str, Contract]:
-    """The environment's name and its contract; raises BadRequest, InvalidCase or UnsupportedEnvironment."""
+    """The environment's name and its contract; raises InvalidArgument, InvalidCase or UnsupportedEnvironment."""
     kind = message.WhichOneof("kind")
     if kind is None:
-        raise BadRequest("the contract is missing", field="contract")
+        raise InvalidArgument("the contract is missing", field="contract")
     return kind, contract_from_json(kind, set_fields(getattr(message, kind)))
 
 
 def read_world(environment: str, message: env.World, field: str) -> World:
-    """A world of `environment`; raises BadRequest where it is another's, or InvalidCase."""
+    """A world of `environment`; raises InvalidArgument where it is another's, or InvalidCase."""
     kind = message.WhichOneof("kind")
     if kind != environment:
-        raise BadRequest(f"{field} is not a world of the environment {environment}", field=field)
+        raise InvalidArgument(f"{field} is not a world of the environment {environment}", field=field)
     return world_from_json(environment, set_fields(getattr(message, kind)))
 
 

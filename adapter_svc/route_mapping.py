@@ -13,11 +13,11 @@ from adapter_svc.admission import (
     Usage,
     WireFormat,
 )
-from adapter_svc.mapping import BadRequest, set_fields
+from adapter_svc.mapping import set_fields
 from adapter_svc.routes import FreePrice, InvalidRoute, OutputCapMember, Route, Timeouts, TokenPrices
 from adapter_svc.routes.profile import DEFAULT_INPUT_LIMIT_BYTES
 from countersign.adapter.v1 import adapter_pb2 as pb
-from countersign.kit.errors import CountersignError
+from countersign.kit.errors import CountersignError, InvalidArgument
 from countersign.kit.limits import MAX_BODY_BYTES
 
 NANOS_PER_MILLI = 1_000_000
@@ -31,16 +31,16 @@ class BodyTooLarge(CountersignError):
 
 
 def read_wire_format(value: "pb.WireFormat.ValueType") -> WireFormat:
-    """The wire format; raises BadRequest where none is named."""
+    """The wire format; raises InvalidArgument where none is named."""
     if value not in pb.WireFormat.values() or value == pb.WIRE_FORMAT_UNSPECIFIED:
-        raise BadRequest("name a wire format", field="wire_format")
+        raise InvalidArgument("name a wire format", field="wire_format")
     return WireFormat(pb.WireFormat.Name(value).removeprefix("WIRE_FORMAT_").lower())
 
 
 def read_allowance(value: "pb.DialectAllowance.ValueType") -> Allowance:
-    """A dialect allowance; raises BadRequest for one that this version does not know."""
+    """A dialect allowance; raises InvalidArgument for one that this version does not know."""
     if value not in pb.DialectAllowance.values() or value == pb.DIALECT_ALLOWANCE_UNSPECIFIED:
-        raise BadRequest("an allowance is not known", field="allowances")
+        raise InvalidArgument("an allowance is not known", field="allowances")
     return Allowance(pb.DialectAllowance.Name(value).removeprefix("DIALECT_ALLOWANCE_"))
 
 
@@ -54,7 +54,7 @@ def read_identity(message: pb.ExpectedIdentity, default_model: str) -> ExpectedI
 
 
 def read_admission_request(request: pb.AdaptRequest) -> AdmissionRequest:
-    """One response to judge; raises BadRequest or BodyTooLarge for the caller's own faults."""
+    """One response to judge; raises InvalidArgument or BodyTooLarge for the caller's own faults."""
     if len(request.body) > MAX_BODY_BYTES:
         raise BodyTooLarge(f"the body has more than {MAX_BODY_BYTES} bytes", limit_bytes=MAX_BODY_BYTES)
     return AdmissionRequest(
@@ -103,7 +103,7 @@ def _write_usage(usage: Usage) -> pb.Usage:
 
 
 def read_route(message: pb.Route) -> Route:
-    """A frozen route; raises InvalidRoute, BadRequest or UnsupportedWireFormat."""
+    """A frozen route; raises InvalidRoute, InvalidArgument or UnsupportedWireFormat."""
     defaults = Timeouts()
     given = set_fields(message)
     return Route(

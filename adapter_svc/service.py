@@ -15,7 +15,7 @@ from adapter_svc.episode import Episode, EpisodePlan
 from adapter_svc.routes import check_key
 from countersign.adapter.v1 import adapter_pb2 as pb
 from countersign.adapter.v1 import adapter_pb2_grpc
-from countersign.kit.errors import CountersignError
+from countersign.kit.errors import CountersignError, InvalidArgument, NotImplementedHere, ServiceNotConfigured
 from countersign.kit.limits import MAX_ID_CHARACTERS
 from countersign.kit.server import ServiceSpec
 from countersign.kit.wording import Wording
@@ -33,20 +33,6 @@ class PacketMismatch(CountersignError):
 
     reason = "PACKET_MISMATCH"
     status = grpc.StatusCode.FAILED_PRECONDITION
-
-
-class LedgerNotConfigured(CountersignError):
-    """An episode was asked for, and this adapter was started without a ledger."""
-
-    reason = "SERVICE_UNAVAILABLE"
-    status = grpc.StatusCode.FAILED_PRECONDITION
-
-
-class NotImplementedHere(CountersignError):
-    """The contract has this call, this version does not carry it out."""
-
-    reason = "NOT_IMPLEMENTED"
-    status = grpc.StatusCode.UNIMPLEMENTED
 
 
 class AdapterServicer(adapter_pb2_grpc.AdapterServiceServicer):
@@ -117,10 +103,10 @@ class AdapterServicer(adapter_pb2_grpc.AdapterServiceServicer):
 
     def _open(self, request: pb.RunEpisodeRequest) -> Episode:
         if self._attempts is None:
-            raise LedgerNotConfigured("this adapter has no ledger: start it with --ledger ADDRESS", service="ledger")
+            raise ServiceNotConfigured("this adapter has no ledger: start it with --ledger ADDRESS", service="ledger")
         for field in ("study_id", "episode_id", "currency_code"):
             if not 1 <= len(getattr(request, field)) <= MAX_ID_CHARACTERS:
-                raise mapping.BadRequest(f"{field} must have 1 to {MAX_ID_CHARACTERS} characters", field=field)
+                raise InvalidArgument(f"{field} must have 1 to {MAX_ID_CHARACTERS} characters", field=field)
         spec = mapping.read_case(request.definition)
         case = build_case(spec, self._wording.document)
         if case.packet_digest != request.packet_digest:

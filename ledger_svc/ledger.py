@@ -24,7 +24,7 @@ class StoredReceipt:
     """One attempt's request and raw response, their digests checked."""
 
     call: Call
-    facts: ReceiptFacts
+    facts: ReceiptFacts | None
     request: bytes
     response: bytes
 
@@ -124,16 +124,16 @@ class Ledger:
         return study
 
     async def receipt(self, call_id: bytes, attempt: int) -> StoredReceipt:
-        """One attempt's stored bytes; attempt 0 is the latest that has a receipt.
+        """One attempt's stored bytes: its request, and its response where it has one.
 
-        Raises UnknownCallError or UnknownReceiptError.
+        Attempt 0 is the latest that has a receipt. Raises UnknownCallError, or UnknownReceiptError where none has.
         """
         attempts = await self.attempts(call_id)
         chosen = [call for call in attempts if attempt in (0, call.attempt)]
         if not chosen:
             raise errors.UnknownCallError("no such attempt", call_id=call_id, attempt=attempt)
         for call in reversed(chosen):
-            if call.receipt is not None:
+            if attempt != 0 or call.receipt is not None:
                 return await self._stored_receipt(call)
         raise errors.UnknownReceiptError("the call has no stored receipt", call_id=call_id, attempt=attempt)
 
@@ -190,10 +190,8 @@ class Ledger:
                 return
 
     async def _stored_receipt(self, call: Call) -> StoredReceipt:
-        if call.receipt is None:
-            raise errors.UnknownReceiptError("the call has no stored receipt", call_id=call.call_id)
         request = await self._payload(call.request_digest)
-        response = await self._payload(call.receipt.response_digest)
+        response = b"" if call.receipt is None else await self._payload(call.receipt.response_digest)
         return StoredReceipt(call, call.receipt, request, response)
 
     async def _payload(self, digest: bytes) -> bytes:

@@ -139,19 +139,21 @@ def _write_resolution(resolution: Resolution, currency: str) -> pb.Resolution:
 
 
 def write_receipt(receipt: StoredReceipt) -> pb.Receipt:
-    """A receipt with its payloads."""
-    return pb.Receipt(
+    """A receipt with its payloads; the request's alone where there is no response."""
+    message = pb.Receipt(
         call_id=receipt.call.call_id,
         attempt=receipt.call.attempt,
         request=receipt.request,
         request_digest=receipt.call.request_digest,
-        http_status=receipt.facts.http_status,
-        response=receipt.response,
-        response_digest=receipt.facts.response_digest,
-        cost=_write_cost(receipt.facts.cost),
-        received_at=write_time(receipt.facts.received_at),
-        late=receipt.facts.late,
     )
+    if receipt.facts is not None:
+        message.http_status = receipt.facts.http_status
+        message.response = receipt.response
+        message.response_digest = receipt.facts.response_digest
+        message.cost.CopyFrom(_write_cost(receipt.facts.cost))
+        message.received_at.CopyFrom(write_time(receipt.facts.received_at))
+        message.late = receipt.facts.late
+    return message
 
 
 def write_account_balances(account: Account) -> pb.Balances:

@@ -28,5 +28,26 @@ class CountersignError(Exception):
         self.metadata: Mapping[str, str] = {key: _as_text(value) for key, value in metadata.items()}
 
 
+class InvalidArgument(CountersignError):
+    """A request that lacks something or holds something of the wrong form; `field` names it."""
+
+    reason = "INVALID_ARGUMENT"
+    status = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class NotImplementedHere(CountersignError):
+    """The contract has this call, this version does not carry it out; `method` names it."""
+
+    reason = "NOT_IMPLEMENTED"
+    status = grpc.StatusCode.UNIMPLEMENTED
+
+
+class ServiceNotConfigured(CountersignError):
+    """A service that this one needs was not named when it was started; `service` names it."""
+
+    reason = "SERVICE_UNAVAILABLE"
+    status = grpc.StatusCode.FAILED_PRECONDITION
+
+
 def _as_text(value: str | int | bytes) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)

@@ -1,9 +1,14 @@
 """Exact money: a currency and a whole number of nano-units, never a float (design/ledger.md)."""
 
+import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 
 NANOS_PER_UNIT = 1_000_000_000
+MAX_EXPONENT = 400
+"""A decimal exponent beyond this, either way, is no amount of money."""
+
 MAX_NANOS = 2**63 - 1
 """What a signed 64-bit column holds: about 9.2 billion units."""
 
@@ -53,13 +58,7 @@ def text_to_nanos_rounded_up(text: str) -> int:
     """
     if len(text) > 64 or text != text.strip() or "_" in text or not text.isascii():
         raise MoneyError("not a decimal number")
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise MoneyError("not a decimal number") from None
-    if not value.is_finite() or value.adjusted() > 18:
-        raise MoneyError("not a finite amount in range")
-    nanos = int(value.scaleb(9).to_integral_value(rounding=ROUND_CEILING)) if value.adjusted() > -40 else int(value > 0)
+    nanos = math.ceil(_exact_nanos(text))
     if abs(nanos) > MAX_NANOS:
         raise MoneyError("the amount is beyond 9.2 billion units")
     return nanos
@@ -71,6 +70,17 @@ def text_to_nanos_exact(text: str) -> int:
     Raises MoneyError where `text` is not such a number.
     """
     nanos = text_to_nanos_rounded_up(text)
-    if Decimal(text).scaleb(9) != nanos:
+    if _exact_nanos(text) != nanos:
         raise MoneyError("finer than a nano-unit")
     return nanos
+
+
+def _exact_nanos(text: str) -> Fraction:
+    """The amount in nano-units, exactly: decimal arithmetic would round at its context's precision."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise MoneyError("not a decimal number") from None
+    if not value.is_finite() or abs(value.adjusted()) > MAX_EXPONENT:
+        raise MoneyError("not a finite amount in range")
+    return Fraction(value) * NANOS_PER_UNIT

@@ -329,8 +329,11 @@ async def test_refusals_carry_reason_status_and_numbers(stub: Any) -> None:
     error = await refusal(stub.Reserve, reserve(attempt_token=OTHER_TOKEN))
     assert (error.status, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "REPLAY_DENIED")
     assert error.metadata == {"call_id": CALL_ID.hex(), "state": "RESERVED"}
-    error = await refusal(stub.GetReceipt, pb.GetReceiptRequest(call_id=CALL_ID, attempt=1))
+    error = await refusal(stub.GetReceipt, pb.GetReceiptRequest(call_id=CALL_ID, attempt=0))
     assert (error.status, error.reason) == (grpc.StatusCode.NOT_FOUND, "UNKNOWN_RECEIPT")
+    named = (await ask(stub.GetReceipt, pb.GetReceiptRequest(call_id=CALL_ID, attempt=1))).receipt
+    assert (named.request, named.response, named.response_digest) == (reserve().request, b"", b"")
+    assert not named.HasField("cost")
 
 
 async def test_every_mutation_needs_a_deadline_and_no_read_does(stub: Any) -> None:

@@ -11,6 +11,7 @@ from verifier_svc.receipts.cost import CostBasis, Price
 from verifier_svc.receipts.requests import RequestPlan
 
 CHARGED = "CHARGED"
+RESOLVED = "RESOLVED"
 FIRST_TURN = 1
 
 
@@ -31,6 +32,14 @@ class StoredCall:
     http_status: int | None = None
     cost_basis: CostBasis | None = None
     cost_text: str | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether its receipt is what the slot answers with: charged, or resolved by an operator with it stored.
+
+        What is still in doubt is never acted on (design/architecture.md, I3 and I4).
+        """
+        return self.state in (CHARGED, RESOLVED) and self.response is not None and self.http_status is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from verifier_svc.episode.facts import CHARGED, EpisodeFacts, StoredCall
+from verifier_svc.episode.facts import EpisodeFacts, StoredCall
 from verifier_svc.packets.build import build_packet, checkpoint
 from verifier_svc.physics.environments import offered_tools
 from verifier_svc.physics.play import Played, Setting, advance
@@ -95,8 +95,8 @@ def rebuild(facts: EpisodeFacts, turns: Sequence[Sequence[StoredCall]]) -> Rebui
             return _with_fault(rebuilt, TurnFault(attempts[0].turn, "call", "none after the end", attempts[0].state))
         rebuilt = _check_requests(facts, rebuilt, attempts)
         last = attempts[-1]
-        if last.state != CHARGED or last.response is None or last.http_status is None:
-            # What is in doubt, or was decided by an operator, is never acted on: nothing later can have been sent.
+        if not last.is_answered or last.response is None or last.http_status is None:
+            # What is in doubt is never acted on: nothing later can have been sent.
             return _refuse_rest(rebuilt, turns, last.turn)
         rebuilt = _take_turn(facts, rebuilt, last.turn, last.response, last.http_status)
     return replace(rebuilt, next_request_over_limit=not rebuilt.is_over and _is_over_limit(facts, rebuilt))

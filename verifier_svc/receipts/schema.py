@@ -25,8 +25,15 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
     "number": lambda value: _is_number(value),
     "integer": lambda value: _is_number(value) and value == int(value),
 }
-_DESCRIPTIVE = ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format")
-_ANNOTATIONS = frozenset((*_DESCRIPTIVE, "$schema", "$id", "$comment", "$defs", "definitions"))
+_NOT_JUDGED = frozenset(
+    (
+        *("allOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependentRequired", "prefixItems"),
+        *("contains", "minContains", "maxContains", "patternProperties", "propertyNames", "unevaluatedItems"),
+        *("multipleOf", "uniqueItems", "minProperties", "maxProperties", "unevaluatedProperties"),
+        *("$dynamicRef", "$dynamicAnchor", "$anchor", "$vocabulary"),
+    )
+)
+"""The standard's keywords that could reject arguments and that this validator does not know."""
 _MAX_REFERENCES = 64
 """References followed one after another before a schema counts as circular."""
 
@@ -48,14 +55,16 @@ def accepts(schema: Schema, arguments: Mapping[str, Any]) -> bool:
 
 
 def check_supported(schema: Any) -> None:
-    """Raise UnsupportedToolSchema at the first keyword, anywhere in `schema`, that this validator does not
-    judge."""
+    """Raise UnsupportedToolSchema at the first keyword, anywhere in `schema`, that this validator does not judge.
+
+    A keyword that the standard does not have is an annotation and rejects nothing (JSON Schema 2020-12, 6.5).
+    """
     if isinstance(schema, bool):
         return
     if not isinstance(schema, Mapping):
         raise UnsupportedToolSchema("a schema must be an object or a boolean", keyword="schema")
     for keyword, operand in schema.items():
-        if keyword not in _ANNOTATIONS and keyword not in _OPERANDS:
+        if keyword in _NOT_JUDGED:
             raise UnsupportedToolSchema("this verifier does not judge that keyword", keyword=keyword)
         if keyword in _OPERANDS and not _OPERANDS[keyword](operand):
             raise UnsupportedToolSchema("the keyword has no usable operand", keyword=keyword)

@@ -43,6 +43,7 @@ def test_rounding_goes_up_and_by_less_than_a_nano(amount: Decimal) -> None:
         ("0.0000000001", 1),
         ("1e-9", 1),
         ("1E-80", 1),
+        ("0.1000000000000000000000000000000000001", 100_000_001),
         ("0.0123", 12_300_000),
         ("2.5", 2_500_000_000),
         ("-0", 0),
@@ -52,7 +53,9 @@ def test_decimal_text_is_rounded_up_to_nanos(text: str, nanos: int) -> None:
     assert text_to_nanos_rounded_up(text) == nanos
 
 
-@pytest.mark.parametrize("text", ["", "NaN", "Infinity", "1_0", " 1", "1e400", "abc", "٣", "0x1", "9" * 65, "1e19"])
+@pytest.mark.parametrize(
+    "text", ["", "NaN", "Infinity", "1_0", " 1", "1e400", "abc", "٣", "0x1", "9" * 65, "1e19", "1e999999", "1e-999999"]
+)
 def test_what_is_no_amount_is_refused(text: str) -> None:
     with pytest.raises(MoneyError):
         text_to_nanos_rounded_up(text)

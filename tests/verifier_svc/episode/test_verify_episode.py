@@ -277,6 +277,15 @@ def test_a_hold_resolved_after_the_export_does_not_contradict_the_record(wording
     assert "calls/turn_2/request_digest" in fields(verify(episode, record, receipts))
 
 
+def test_a_resolved_calls_stored_answer_is_acted_on(wording: dict[str, Any]) -> None:
+    episode = played.finished(wording)
+    record, receipts = episode.record(), episode.receipts()
+    receipts[1] = replace(receipts[1], state="RESOLVED")
+    record["calls"][1]["state"] = "RESOLVED"
+    verdict = verify(episode, record, receipts)
+    assert (verdict.agrees, verdict.status) == (True, "completed")
+
+
 def test_a_later_attempt_replaces_a_resolved_one(wording: dict[str, Any]) -> None:
     episode = played.finished(wording)
     receipts, record = episode.receipts(), episode.record()

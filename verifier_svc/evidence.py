@@ -1,0 +1,71 @@
+"""Fetching an episode's evidence from the ledger: every attempt of every turn, requests and responses as stored."""
+
+from typing import Protocol
+
+import grpc
+
+from countersign.kit.channel import call
+from countersign.kit.rpc_errors import ServiceError
+from countersign.ledger.v1 import ledger_pb2 as pb
+from countersign.ledger.v1.ledger_pb2_grpc import LedgerServiceStub
+from verifier_svc.episode import StoredCall
+from verifier_svc.episode.facts import FIRST_TURN
+from verifier_svc.receipts.cost import CostBasis
+
+READ_TIMEOUT_SECONDS = 30.0
+NANOS_PER_UNIT = 1_000_000_000
+
+
+class Evidence(Protocol):
+    """Where stored calls come from."""
+
+    async def of_episode(self, study_id: str, episode_id: str) -> list[StoredCall]:
+        """All attempts of all turns of one episode; raises ServiceError where they cannot be read."""
+
+
+class LedgerEvidence:
+    """Evidence out of the ledger, over gRPC."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._ledger = LedgerServiceStub(channel)
+
+    async def of_episode(self, study_id: str, episode_id: str) -> list[StoredCall]:
+        """All attempts of all turns of one episode; turns are asked for until the ledger knows none."""
+        stored: list[StoredCall] = []
+        turn = FIRST_TURN
+        while attempts := await self._attempts(pb.Slot(study_id=study_id, episode_id=episode_id, turn=turn)):
+            for attempt in attempts:
+                stored.append(_stored(attempt, await self._receipt(attempt)))
+            turn += 1
+        return stored
+
+    async def _attempts(self, slot: pb.Slot) -> list[pb.Call]:
+        try:
+            answer = await call(self._ledger.GetCall, pb.GetCallRequest(slot=slot), READ_TIMEOUT_SECONDS)
+        except ServiceError as error:
+            if error.reason == "UNKNOWN_CALL":
+                return []
+            raise
+        return list(answer.attempts)
+
+    async def _receipt(self, attempt: pb.Call) -> pb.Receipt:
+        request = pb.GetReceiptRequest(call_id=attempt.call_id, attempt=attempt.attempt)
+        return (await call(self._ledger.GetReceipt, request, READ_TIMEOUT_SECONDS)).receipt
+
+
+def _stored(attempt: pb.Call, receipt: pb.Receipt) -> StoredCall:
+    answered = bool(receipt.response_digest)
+    known_cost = answered and receipt.cost.basis != pb.COST_BASIS_UNSPECIFIED
+    basis = pb.CostBasis.Name(receipt.cost.basis).removeprefix("COST_BASIS_")
+    return StoredCall(
+        call_id=attempt.call_id,
+        turn=attempt.slot.turn,
+        attempt=attempt.attempt,
+        state=pb.CallState.Name(attempt.state).removeprefix("CALL_STATE_"),
+        request=receipt.request,
+        accounted_nanos=attempt.accounted.units * NANOS_PER_UNIT + attempt.accounted.nanos,
+        response=receipt.response if answered else None,
+        http_status=receipt.http_status if answered else None,
+        cost_basis=CostBasis(basis) if known_cost else None,
+        cost_text=receipt.cost.amount_text if known_cost else None,
+    )

@@ -1,0 +1,121 @@
+"""`VerifierService` on gRPC: maps messages to the verifier's own facts and back."""
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from countersign.kit.canonical import sha256
+from countersign.kit.errors import InvalidArgument, NotImplementedHere, ServiceNotConfigured
+from countersign.kit.money import Money
+from countersign.kit.money_wire import to_wire
+from countersign.kit.server import ServiceSpec
+from countersign.kit.wording import Wording
+from countersign.verifier.v1 import verifier_pb2 as pb
+from countersign.verifier.v1 import verifier_pb2_grpc
+from verifier_svc import messages
+from verifier_svc.episode import EpisodeFacts, verify_episode
+from verifier_svc.evidence import Evidence
+from verifier_svc.packets import audit_packet
+from verifier_svc.physics.trace import verify_trace
+
+if TYPE_CHECKING:
+    Context = grpc.aio.ServicerContext[Any, Any]
+else:
+    Context = grpc.aio.ServicerContext
+
+FULL_NAME = pb.DESCRIPTOR.services_by_name["VerifierService"].full_name
+
+
+class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
+    """Serves the verifier. `evidence` is absent where no ledger is configured."""
+
+    def __init__(self, wording: Wording, evidence: Evidence | None) -> None:
+        self._wording = wording
+        self._evidence = evidence
+
+    async def VerifyTrace(self, request: pb.VerifyTraceRequest, context: Context) -> pb.VerifyTraceResponse:
+        """Replay a trace and compare."""
+        environment = messages.environment_of(request.contract)
+        default_message = str(self._wording.document["untrusted_messages"]["default"])
+        verdict = verify_trace(
+            environment,
+            messages.world_of(environment, request.world, "world"),
+            messages.terms_of(request.contract),
+            list(request.operator_prefix),
+            messages.trace_of(request.events),
+            messages.stated_outcome(request.outcome) if request.HasField("outcome") else None,
+            request.untrusted_message or default_message,
+            self._wording.document,
+        )
+        answer = pb.VerifyTraceResponse(
+            agrees=verdict.agrees,
+            differences=[messages.write_difference(difference) for difference in verdict.differences],
+        )
+        if verdict.outcome is not None:
+            answer.outcome.CopyFrom(messages.write_outcome(verdict.outcome))
+        return answer
+
+    async def VerifyEpisode(self, request: pb.VerifyEpisodeRequest, context: Context) -> pb.VerifyEpisodeResponse:
+        """Rebuild an episode from the ledger's receipts and compare it with its record."""
+        if self._evidence is None:
+            message = "this verifier has no ledger: start it with --ledger ADDRESS"
+            raise ServiceNotConfigured(message, service="ledger")
+        if not request.study_id or not request.episode_id:
+            raise InvalidArgument("name the study and the episode", field="episode_id")
+        facts = self._facts(request)
+        stored = await self._evidence.of_episode(request.study_id, request.episode_id)
+        verdict = verify_episode(request.record, facts, stored)
+        answer = pb.VerifyEpisodeResponse(
+            agrees=verdict.agrees,
+            differences=[messages.write_difference(difference) for difference in verdict.differences],
+            checked=verdict.checked,
+            status=verdict.status.value,
+            accounted=to_wire(Money(request.currency_code, verdict.accounted_nanos)),
+        )
+        if verdict.outcome is not None:
+            answer.outcome.CopyFrom(messages.write_outcome(verdict.outcome))
+        return answer
+
+    async def AuditPacket(self, request: pb.AuditPacketRequest, context: Context) -> pb.AuditPacketResponse:
+        """Audit a public packet."""
+        limited = request.HasField("input_limit_bytes")
+        limit = request.input_limit_bytes if limited else messages.DEFAULT_INPUT_LIMIT_BYTES
+        case = messages.case_of(request.definition)
+        findings = audit_packet(request.packet, case, self._wording.document, limit)
+        return pb.AuditPacketResponse(
+            passed=all(finding.passed for finding in findings),
+            findings=[
+                pb.AuditFinding(check=finding.check.value, passed=finding.passed, detail=finding.detail)
+                for finding in findings
+            ],
+            packet_digest=sha256(request.packet),
+        )
+
+    async def SolveComparator(self, request: pb.SolveComparatorRequest, context: Context) -> pb.SolveComparatorResponse:
+        """Not in this version."""
+        raise NotImplementedHere("comparators are not solved by this version", method="SolveComparator")
+
+    async def AnalyzeStudy(self, request: pb.AnalyzeStudyRequest, context: Context) -> pb.AnalyzeStudyResponse:
+        """Not in this version."""
+        raise NotImplementedHere("whole studies are not analysed by this version", method="AnalyzeStudy")
+
+    def _facts(self, request: pb.VerifyEpisodeRequest) -> EpisodeFacts:
+        case = messages.case_of(request.definition)
+        return EpisodeFacts(
+            study_id=request.study_id,
+            episode_id=request.episode_id,
+            case=case,
+            world=messages.world_of(case.environment, request.world, "world"),
+            route=messages.route_of(request.route),
+            wording=self._wording.document,
+            wording_digest=self._wording.digest.hex(),
+        )
+
+
+def service_spec(servicer: VerifierServicer) -> ServiceSpec:
+    """The verifier as the kit serves it; it changes nothing anywhere."""
+    return ServiceSpec(
+        name="verifier",
+        full_name=FULL_NAME,
+        register=lambda server: verifier_pb2_grpc.add_VerifierServiceServicer_to_server(servicer, server),
+    )
