@@ -1,0 +1,1 @@
+"""The command line `countersign`: it starts services when asked and speaks to them over gRPC only."""

@@ -1,0 +1,122 @@
+"""Recorded exchanges through the adapter's admission (design/admission.md): one line in, one verdict out."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from countersign.adapter.v1 import adapter_pb2 as adapter
+from countersign.adapter.v1 import adapter_pb2_grpc
+from countersign.kit.canonical import canonical_json
+from countersign.kit.channel import call
+from countersign.kit.rpc_errors import ServiceError
+from countersign.study.errors import BadInput
+from countersign.study.lines import member
+from countersign.study.services import CALL_SECONDS, service_trouble
+
+WIRE_FORMATS = {
+    "chat_completions": adapter.WIRE_FORMAT_CHAT_COMPLETIONS,
+    "messages": adapter.WIRE_FORMAT_MESSAGES,
+    "responses": adapter.WIRE_FORMAT_RESPONSES,
+    "generate_content": adapter.WIRE_FORMAT_GENERATE_CONTENT,
+}
+UNSUPPORTED = "unsupported"
+VERDICTS = ("action", "text_finish", "technical_unknown", UNSUPPORTED)
+"""Every verdict of a line; the last where the adapter cannot judge an exchange of this kind."""
+
+_NOT_JUDGED = frozenset({"UNSUPPORTED_WIRE_FORMAT", "INVALID_TOOL_SCHEMA", "SIZE_LIMIT_EXCEEDED"})
+
+
+def adapt_request(line: Mapping[str, Any], route: adapter.Route | None, where: str) -> adapter.AdaptRequest:
+    """What to ask of the adapter for one recorded exchange; `route` says who is expected and what is allowed.
+
+    The tools are those that the request offered. Raises BadInput where the line is not an exchange.
+    """
+    name = member(line, "format", str, where)
+    if name not in WIRE_FORMATS:
+        raise BadInput(f"{where}: format: must be one of {', '.join(WIRE_FORMATS)}")
+    status = member(line, "status", int, where)
+    if not 100 <= status <= 999:
+        raise BadInput(f"{where}: status: must be an HTTP status")
+    sent = member(line, "request", dict, where)
+    return adapter.AdaptRequest(
+        # A lone surrogate is passed on as the bytes that it was: the adapter says that they are no UTF-8.
+        body=member(line, "response_body", str, where).encode("utf-8", "surrogatepass"),
+        http_status=status,
+        wire_format=WIRE_FORMATS[name],
+        streamed=member(line, "stream", bool, where),
+        identity=route.identity if route is not None else None,
+        tools=_offered_tools(sent, where) if name == "chat_completions" else (),
+        seen_tool_call_ids=_seen_ids(sent) if name == "chat_completions" else (),
+        output_cap=route.output_cap if route is not None else _output_cap(sent),
+        allowances=route.allowances if route is not None else (),
+    )
+
+
+async def adapt_line(
+    stub: adapter_pb2_grpc.AdapterServiceStub, line: Mapping[str, Any], route: adapter.Route | None, where: str
+) -> dict[str, Any]:
+    """The verdict on one exchange as JSON has it. Raises BadInput, ServiceFailed and ServiceRefused."""
+    about = {"id": member(line, "id", str, where), "format": line.get("format"), "stream": line.get("stream")}
+    request = adapt_request(line, route, where)
+    try:
+        answer = await call(stub.Adapt, request, CALL_SECONDS)
+    except ServiceError as error:
+        if error.reason not in _NOT_JUDGED:
+            raise service_trouble("adapter", error) from None
+        return {**about, **_verdict(UNSUPPORTED, reason=error.reason)}
+    return {**about, **_verdict_of(answer)}
+
+
+def _verdict_of(answer: adapter.AdaptResponse) -> dict[str, Any]:
+    match answer.WhichOneof("verdict"):
+        case "action":
+            return _verdict("action", tool=answer.action.tool, arguments=json.loads(answer.action.arguments))
+        case "text_finish":
+            return _verdict("text_finish")
+        case _:
+            unknown = answer.technical_unknown
+            reason = adapter.UnknownReason.Name(unknown.reason).removeprefix("UNKNOWN_REASON_")
+            return _verdict("technical_unknown", reason=reason, where=unknown.where)
+
+
+def _verdict(name: str, **members: Any) -> dict[str, Any]:
+    return {"verdict": name, "reason": None, "where": None, "tool": None, "arguments": None, **members}
+
+
+def _offered_tools(sent: Mapping[str, Any], where: str) -> list[adapter.Tool]:
+    tools = sent.get("tools") or []
+    if not isinstance(tools, list):
+        raise BadInput(f"{where}: request.tools: must be a list")
+    functions = [
+        tool["function"] for tool in tools if isinstance(tool, dict) and isinstance(tool.get("function"), dict)
+    ]
+    return [
+        adapter.Tool(
+            name=str(function.get("name") or ""),
+            description=str(function.get("description") or ""),
+            parameters_json=canonical_json(function.get("parameters") or {}).decode("utf-8", "replace"),
+        )
+        for function in functions
+    ]
+
+
+def _seen_ids(sent: Mapping[str, Any]) -> list[str]:
+    """The ids of the tool calls in the conversation that was sent, each once."""
+    messages = sent.get("messages")
+    calls = [
+        one
+        for message in (messages if isinstance(messages, list) else ())
+        if isinstance(message, dict) and isinstance(message.get("tool_calls"), list)
+        for one in message["tool_calls"]
+    ]
+    ids = [one["id"] for one in calls if isinstance(one, dict) and isinstance(one.get("id"), str)]
+    return list(dict.fromkeys(ids))
+
+
+def _output_cap(sent: Mapping[str, Any]) -> int | None:
+    """The output cap that was asked for."""
+    for name in ("max_completion_tokens", "max_tokens"):
+        value = sent.get(name)
+        if type(value) is int and 0 < value < 2**32:
+            return value
+    return None

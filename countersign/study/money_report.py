@@ -1,0 +1,106 @@
+"""A study's money: from the ledger where it can be asked, beside what the records say (design/study.md, Analysis)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from countersign.kit.money import nanos_to_text, text_to_nanos_exact
+from countersign.kit.money_wire import from_wire
+from countersign.ledger.v1 import ledger_pb2 as ledger
+from countersign.study.ledger_objects import StudyStanding
+from countersign.study.records import ledger_call
+
+STATES = ("CHARGED", "RESERVED", "HELD", "RESOLVED")
+_LATER = {"RESERVED": frozenset({"CHARGED", "HELD", "RESOLVED"}), "HELD": frozenset({"CHARGED", "RESOLVED"})}
+"""Where a call may have moved since its record was written; the other states are final."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerMoney:
+    """What the ledger says of one study."""
+
+    standing: StudyStanding
+    calls: Sequence[ledger.Call]
+
+
+def money_report(records: Iterable[Mapping[str, Any]], currency: str, known: LedgerMoney | None) -> dict[str, Any]:
+    """The report's `money`: amounts by state, their source, and every way in which records and ledger differ.
+
+    With no ledger to ask, `adds_up` is null: the records alone cannot contradict themselves.
+    """
+    records = list(records)
+    if known is None:
+        calls = [call for record in records for call in record["calls"] if call["state"]]
+        return {"source": "records", "currency": currency, **_amounts(calls), "adds_up": None, "differences": []}
+    calls = [ledger_call(call, replayed=False) for call in known.calls]
+    differences = [*_compare(records, known.calls), *_balance_differences(calls, known.standing.balances)]
+    return {
+        "source": "ledger",
+        "currency": currency,
+        **_amounts(calls),
+        "available_to_study": _text(known.standing.balances.available),
+        "available_to_account": _text(known.standing.account.available),
+        "blocked": known.standing.blocked,
+        "adds_up": not differences,
+        "differences": differences,
+    }
+
+
+def _amounts(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    chosen = {state: [call for call in calls if call["state"] == state] for state in STATES}
+    amounts = {state.lower(): nanos_to_text(_sum(chosen[state])) for state in STATES}
+    return {**amounts, "calls": {state.lower(): len(chosen[state]) for state in STATES}}
+
+
+def _sum(calls: Iterable[Mapping[str, Any]]) -> int:
+    return sum(text_to_nanos_exact(call["accounted"]) for call in calls)
+
+
+def _balance_differences(calls: Sequence[Mapping[str, Any]], balances: ledger.Balances) -> list[str]:
+    stated = {
+        "CHARGED": balances.charged,
+        "RESERVED": balances.reserved,
+        "HELD": balances.held,
+        "RESOLVED": balances.resolved,
+    }
+    found = []
+    for state, balance in stated.items():
+        summed = nanos_to_text(_sum(call for call in calls if call["state"] == state))
+        if summed != _text(balance):
+            found.append(f"the ledger's balance {state} is {_text(balance)}, its calls sum to {summed}")
+    return found
+
+
+def _compare(records: Iterable[Mapping[str, Any]], calls: Sequence[ledger.Call]) -> list[str]:
+    """Every call of a record must be the ledger's; every slot's latest attempt must be in its record."""
+    stored = {(call.call_id.hex(), call.attempt): ledger_call(call, replayed=False) for call in calls}
+    listed: dict[tuple[str, int], Mapping[str, Any]] = {}
+    found = []
+    for record in records:
+        for call in record["calls"]:
+            if call["state"]:
+                listed[call["call_id"], call["attempt"]] = call
+                found += _compare_call(record, call, stored.get((call["call_id"], call["attempt"])))
+    latest = {call.call_id.hex(): call for call in calls}
+    for call_id, last in latest.items():
+        if (call_id, last.attempt) not in listed:
+            slot = f"turn {last.slot.turn} of episode {last.slot.episode_id}"
+            found.append(f"the ledger's call for {slot} is in no record: collect again to complete the record")
+    return found
+
+
+def _compare_call(record: Mapping[str, Any], call: Mapping[str, Any], stored: Mapping[str, Any] | None) -> list[str]:
+    name = f"turn {call['turn']} of episode {record['episode_id']}"
+    if stored is None:
+        return [f"the record's call for {name} is not in the ledger"]
+    if stored["state"] in _LATER.get(call["state"], ()):
+        return []
+    return [
+        f"{name}: {key} is {call[key]} in the record and {stored[key]} in the ledger"
+        for key in ("state", "accounted", "request_digest", "response_digest")
+        if (call[key] or "") != stored[key]
+    ]
+
+
+def _text(money: Any) -> str:
+    return nanos_to_text(from_wire(money).nanos)

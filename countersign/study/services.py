@@ -1,0 +1,98 @@
+"""The three services as the study client reaches them: one channel each, every call with a deadline."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import grpc
+
+from countersign.adapter.v1 import adapter_pb2_grpc
+from countersign.kit.address import BadAddress
+from countersign.kit.channel import call, open_channel
+from countersign.kit.rpc_errors import ServiceError
+from countersign.ledger.v1 import ledger_pb2_grpc
+from countersign.study.errors import BadInput, ServiceFailed, ServiceRefused, StudyError
+from countersign.verifier.v1 import verifier_pb2_grpc
+
+CALL_SECONDS = 30.0
+"""The deadline of an ordinary call."""
+
+VERIFY_SECONDS = 120.0
+"""The deadline of a verification, which reads an episode's receipts."""
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+FAILURES = frozenset({"INTERNAL", "SERVICE_UNAVAILABLE", "STORE_UNAVAILABLE"})
+"""Reasons of a service's own fault: the same call may succeed later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the services listen."""
+
+    ledger: str
+    adapter: str
+    verifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Stubs of the three services."""
+
+    ledger: ledger_pb2_grpc.LedgerServiceStub
+    adapter: adapter_pb2_grpc.AdapterServiceStub
+    verifier: verifier_pb2_grpc.VerifierServiceStub
+
+
+@asynccontextmanager
+async def open_services(addresses: Addresses) -> AsyncIterator[Services]:
+    """Channels to all three for as long as the context lasts. Raises BadInput for a malformed address."""
+    async with AsyncExitStack() as stack:
+        ledger, adapter, verifier = [
+            await stack.enter_async_context(channel_to(address))
+            for address in (addresses.ledger, addresses.adapter, addresses.verifier)
+        ]
+        yield Services(
+            ledger_pb2_grpc.LedgerServiceStub(ledger),
+            adapter_pb2_grpc.AdapterServiceStub(adapter),
+            verifier_pb2_grpc.VerifierServiceStub(verifier),
+        )
+
+
+@asynccontextmanager
+async def channel_to(address: str) -> AsyncIterator[grpc.aio.Channel]:
+    """One channel for as long as the context lasts. Raises BadInput for a malformed address."""
+    try:
+        channel = open_channel(address)
+    except BadAddress as error:
+        raise BadInput(error.message) from None
+    async with channel:
+        yield channel
+
+
+async def ask(
+    service: str, method: "grpc.aio.UnaryUnaryMultiCallable[Q, A]", request: Q, seconds: float = CALL_SECONDS
+) -> A:
+    """Make one call to `service`. Raises ServiceFailed or ServiceRefused, whose line says what to do."""
+    try:
+        return await call(method, request, seconds)
+    except ServiceError as error:
+        raise service_trouble(service, error) from None
+
+
+def is_failure(error: ServiceError) -> bool:
+    """Whether the service or the way to it failed, rather than that it refused what was asked."""
+    return not error.reason or error.reason in FAILURES
+
+
+def service_trouble(service: str, error: ServiceError) -> StudyError:
+    """The one line about what `service` answered instead of a result."""
+    if error.is_unreachable:
+        return ServiceFailed(f"the {service} cannot be reached ({error.status.name}): start it, then run this again")
+    if is_failure(error):
+        return ServiceFailed(f"the {service} failed ({error.reason or error.status.name}): its log tells why")
+    details = ", ".join(f"{key}={value}" for key, value in sorted(error.metadata.items()))
+    suffix = f" ({details})" if details else ""
+    return ServiceRefused(f"the {service} refused: {error.reason}: {error.message}{suffix}")
