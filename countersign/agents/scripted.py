@@ -45,13 +45,21 @@ async def serve_scripted(
     return await serve(handler, host=host, port=port, wire_log=wire_log)
 
 
-def rehearse(host: str, port: int, policy: str | None, log_path: Path | None, *, exit_with_parent: bool = True) -> None:
+def rehearse(
+    host: str,
+    port: int,
+    policy: str | None,
+    log_path: Path | None,
+    *,
+    late_seconds: float = DEFAULT_LATE_SECONDS,
+    exit_with_parent: bool = True,
+) -> None:
     """Run a scripted agent in this process, announce it on stdout, and return after SIGTERM or SIGINT.
 
     `policy` is the default for models without the `scripted/` prefix. Raises UnknownPolicyError, NotLoopbackError
     and ListenError before anything is announced.
     """
-    config = ScriptedConfig(read_policy(policy) if policy is not None else None)
+    config = ScriptedConfig(read_policy(policy) if policy is not None else None, late_seconds)
     parent = os.getppid() if exit_with_parent else None
     asyncio.run(_rehearse(config, host, port, log_path, parent))
 
@@ -111,10 +119,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--listen", default="127.0.0.1:0", help="loopback address, port 0 for any")
     parser.add_argument("--policy", default=None, help="policy for models without the scripted/ prefix")
     parser.add_argument("--log", type=Path, default=None, help="wire log, appended to")
+    parser.add_argument("--late-seconds", type=float, default=DEFAULT_LATE_SECONDS, help="the delay of policy late")
     options = parser.parse_args(arguments)
     try:
         host, port = parse_address(options.listen)
-        rehearse(host, port, options.policy, options.log)
+        rehearse(host, port, options.policy, options.log, late_seconds=options.late_seconds)
     except AgentError as error:
         complain(error)
         return 2

@@ -87,6 +87,8 @@ async def _services(
         household = await stack.enter_async_context(Household(logs, say))
         player = adapter or (await household.start(adapter_spec(""))).address
         judge = (await household.start(verifier_spec(""))).address if verifier == "" else verifier or player
-        player_channel = await stack.enter_async_context(channel_to(player))
-        judge_channel = await stack.enter_async_context(channel_to(judge))
+        player_channel = await stack.enter_async_context(channel_to("adapter", player))
+        judge_channel = await stack.enter_async_context(
+            channel_to("verifier" if verifier is not None else "adapter", judge)
+        )
         yield adapter_pb2_grpc.AdapterServiceStub(player_channel), verifier_pb2_grpc.VerifierServiceStub(judge_channel)

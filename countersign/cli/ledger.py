@@ -223,7 +223,7 @@ async def _stub(address: str | None, store: Path | None) -> AsyncIterator[Stub]:
         async with Household(Path(logs), say) as household:
             if store is not None:
                 address = (await household.start(ledger_spec(store))).address
-            async with channel_to(address or "") as channel:
+            async with channel_to("ledger", address or "") as channel:
                 yield Stub(channel)
 
 

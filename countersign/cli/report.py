@@ -62,5 +62,5 @@ async def _money(manifest: Manifest, folder: Path, address: str | None) -> Ledge
 
 
 async def _ask(manifest: Manifest, address: str) -> LedgerMoney:
-    async with channel_to(address) as channel:
+    async with channel_to("ledger", address) as channel:
         return await ledger_money(ledger_pb2_grpc.LedgerServiceStub(channel), manifest)

@@ -63,6 +63,12 @@ class ServiceFailed(StudyError):
     exit_status: ClassVar[int] = 1
 
 
+class NotThere(ServiceFailed):
+    """Nobody, or another service, answers at an address when a command begins: most likely a wrong address."""
+
+    exit_status: ClassVar[int] = 2
+
+
 class ProcessFailed(StudyError):
     """A process could not be started."""
 

@@ -6,20 +6,30 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from countersign.adapter.v1 import adapter_pb2_grpc
+from countersign.adapter.v1 import adapter_pb2, adapter_pb2_grpc
 from countersign.kit.address import BadAddress
 from countersign.kit.channel import call, open_channel
 from countersign.kit.rpc_errors import ServiceError
-from countersign.ledger.v1 import ledger_pb2_grpc
-from countersign.study.errors import BadInput, ServiceFailed, ServiceRefused, StudyError
-from countersign.verifier.v1 import verifier_pb2_grpc
+from countersign.ledger.v1 import ledger_pb2, ledger_pb2_grpc
+from countersign.study.errors import BadInput, NotThere, ServiceFailed, ServiceRefused, StudyError
+from countersign.verifier.v1 import verifier_pb2, verifier_pb2_grpc
 
 CALL_SECONDS = 30.0
 """The deadline of an ordinary call."""
 
 VERIFY_SECONDS = 120.0
 """The deadline of a verification, which reads an episode's receipts."""
+
+GREETING_SECONDS = 5.0
+"""How long a service may take to say that it is there."""
+
+FULL_NAMES = {
+    "ledger": ledger_pb2.DESCRIPTOR.services_by_name["LedgerService"].full_name,
+    "adapter": adapter_pb2.DESCRIPTOR.services_by_name["AdapterService"].full_name,
+    "verifier": verifier_pb2.DESCRIPTOR.services_by_name["VerifierService"].full_name,
+}
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -48,11 +58,15 @@ class Services:
 
 @asynccontextmanager
 async def open_services(addresses: Addresses) -> AsyncIterator[Services]:
-    """Channels to all three for as long as the context lasts. Raises BadInput for a malformed address."""
+    """Channels to all three for as long as the context lasts. Raises as `channel_to` does."""
     async with AsyncExitStack() as stack:
         ledger, adapter, verifier = [
-            await stack.enter_async_context(channel_to(address))
-            for address in (addresses.ledger, addresses.adapter, addresses.verifier)
+            await stack.enter_async_context(channel_to(service, address))
+            for service, address in (
+                ("ledger", addresses.ledger),
+                ("adapter", addresses.adapter),
+                ("verifier", addresses.verifier),
+            )
         ]
         yield Services(
             ledger_pb2_grpc.LedgerServiceStub(ledger),
@@ -62,14 +76,29 @@ async def open_services(addresses: Addresses) -> AsyncIterator[Services]:
 
 
 @asynccontextmanager
-async def channel_to(address: str) -> AsyncIterator[grpc.aio.Channel]:
-    """One channel for as long as the context lasts. Raises BadInput for a malformed address."""
+async def channel_to(service: str, address: str) -> AsyncIterator[grpc.aio.Channel]:
+    """One channel for as long as the context lasts.
+
+    Raises BadInput for a malformed address, and NotThere where `service` does not answer at it.
+    """
     try:
         channel = open_channel(address)
     except BadAddress as error:
-        raise BadInput(error.message) from None
+        raise BadInput(f"the {service}: {error.message}") from None
     async with channel:
+        await _greet(service, address, channel)
         yield channel
+
+
+async def _greet(service: str, address: str, channel: grpc.aio.Channel) -> None:
+    """Ask for the service's health by its name, so that neither silence nor another service is taken for it."""
+    request = health_pb2.HealthCheckRequest(service=FULL_NAMES[service])
+    try:
+        await call(health_pb2_grpc.HealthStub(channel).Check, request, GREETING_SECONDS)
+    except ServiceError as error:
+        if error.status is grpc.StatusCode.NOT_FOUND:
+            raise NotThere(f"what listens at {address} is not the {service}: check the addresses") from None
+        raise NotThere(f"the {service} cannot be reached at {address}: check the address, or start it") from None
 
 
 async def ask(

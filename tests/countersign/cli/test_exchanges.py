@@ -58,5 +58,5 @@ def test_a_missing_file_or_adapter_is_said_so(command: Command, fakes: Fakes, tm
     assert command("adapt", tmp_path / "none", "--adapter", fakes.addresses.adapter).status == 2
     path = tmp_path / "x"
     path.write_text(json.dumps(EXCHANGE))
-    assert command("adapt", path, "--adapter", f"unix:{tmp_path}/none").status == 1
+    assert command("adapt", path, "--adapter", f"unix:{tmp_path}/none").status == 2
     assert command("adapt", path, "--adapter", "nowhere").status == 2

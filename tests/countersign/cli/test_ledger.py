@@ -94,7 +94,7 @@ def test_wrong_input_gives_one_line_and_status_2(
         assert answer.err.count("\n") == 1
 
 
-def test_a_ledger_that_is_not_there_gives_status_1(command: Command, tmp_path: Path) -> None:
+def test_a_ledger_that_is_not_there_is_wrong_input(command: Command, tmp_path: Path) -> None:
     answer = command("ledger", "verify", "--ledger", f"unix:{tmp_path}/none")
-    assert answer.status == 1
+    assert (answer.status, answer.err.count("\n")) == (2, 1)
     assert "the ledger cannot be reached" in answer.err

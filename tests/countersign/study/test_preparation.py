@@ -10,9 +10,9 @@ from countersign.study.errors import (
     BadManifest,
     GrantConflict,
     ManifestMismatch,
+    NotThere,
     PacketRefused,
     PriceRefused,
-    ServiceFailed,
 )
 from countersign.study.manifest import load
 from countersign.study.preparation import prepare
@@ -139,9 +139,16 @@ async def test_another_grant_or_currency_is_refused(fakes: Fakes, services: Serv
 
 async def test_a_service_that_is_not_there_is_named(tmp_path: Path) -> None:
     nowhere = f"unix:{tmp_path}/none"
-    async with open_services(Addresses(nowhere, nowhere, nowhere)) as services:
-        with pytest.raises(ServiceFailed, match="the adapter cannot be reached"):
-            await prepare(services, make_plan(), tmp_path)
+    with pytest.raises(NotThere, match="the ledger cannot be reached"):
+        async with open_services(Addresses(nowhere, nowhere, nowhere)):
+            pass
+
+
+async def test_a_service_at_anothers_address_is_named(fakes: Fakes) -> None:
+    swapped = Addresses(fakes.addresses.adapter, fakes.addresses.adapter, fakes.addresses.verifier)
+    with pytest.raises(NotThere, match="is not the ledger"):
+        async with open_services(swapped):
+            pass
 
 
 def _folder(parent: Path, name: str) -> Path:
