@@ -1,4 +1,4 @@
-"""Addresses that a service listens on: loopback TCP or a Unix socket."""
+"""Addresses that a service listens on or that a client connects to: TCP, with or without TLS, or a Unix socket."""
 
 import ipaddress
 import socket
@@ -10,6 +10,8 @@ import grpc
 from countersign.kit.errors import CountersignError
 
 UNIX_PREFIX = "unix:"
+TLS_PREFIX = "tls:"
+"""Before a HOST:PORT to connect to: the channel is encrypted and the server proves who it is."""
 
 
 class BadAddress(CountersignError):
@@ -19,18 +21,21 @@ class BadAddress(CountersignError):
     status = grpc.StatusCode.INVALID_ARGUMENT
 
 
-def check_listen_address(address: str) -> None:
-    """Check that `address` is `HOST:PORT` on loopback or `unix:PATH`, and that nobody listens on it.
+def check_listen_address(address: str, *, protected: bool = False) -> None:
+    """Check that `address` is `HOST:PORT` or `unix:PATH`, and that nobody listens on it.
 
-    Raises BadAddress with a one-line message otherwise. Plaintext beyond loopback is refused
-    (design/ledger.md, Access).
+    Beyond loopback only a service that is `protected` may listen (design/ledger.md, Access). Raises BadAddress with a
+    one-line message otherwise.
     """
     if address.startswith(UNIX_PREFIX):
         _check_socket_path(Path(address.removeprefix(UNIX_PREFIX)))
         return
     host, port = _split(address)
-    if not _is_loopback(host):
-        raise BadAddress(f"{address} is not on loopback: listen on 127.0.0.1:PORT, [::1]:PORT or unix:PATH")
+    if not protected and not _is_loopback(host):
+        raise BadAddress(
+            f"{address} is not on loopback: listen on 127.0.0.1:PORT, [::1]:PORT or unix:PATH, "
+            "or give both TLS files and an access file"
+        )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -40,20 +45,28 @@ def check_listen_address(address: str) -> None:
             raise BadAddress(f"{address} is in use or not allowed: choose another port, or port 0 for any") from None
 
 
-def check_target(address: str) -> None:
-    """Check the form of an address to connect to; raises BadAddress."""
+def check_target(address: str, *, insecure: bool = False) -> None:
+    """Check an address to connect to: `tls:HOST:PORT`, `unix:PATH`, or `HOST:PORT` on loopback.
+
+    Only `insecure` allows plaintext beyond loopback. Raises BadAddress.
+    """
     if address.startswith(UNIX_PREFIX):
         if not address.removeprefix(UNIX_PREFIX):
             raise BadAddress("the Unix socket's path is missing: write unix:PATH")
         return
-    _split(address)
+    host, _ = _split(address.removeprefix(TLS_PREFIX))
+    if not (address.startswith(TLS_PREFIX) or insecure or _is_loopback(host)):
+        raise BadAddress(f"{address} is not on loopback and would be plaintext: write tls:{address}, or say --insecure")
 
 
 def _split(address: str) -> tuple[str, int]:
     host, separator, port = address.rpartition(":")
     if not separator or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise BadAddress(f"{address!r} is not an address: write HOST:PORT or unix:PATH")
-    return host.strip("[]"), int(port)
+        raise BadAddress(f"{address!r} is not an address: write HOST:PORT, tls:HOST:PORT or unix:PATH")
+    host = host.strip("[]")
+    if ":" in host and not _is_ip_address(host):
+        raise BadAddress(f"{address!r} is not an address: {host!r} is no host")
+    return host, int(port)
 
 
 def _is_loopback(host: str) -> bool:
@@ -63,6 +76,14 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _is_ip_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_socket_path(path: Path) -> None:

@@ -5,7 +5,9 @@ from typing import TypeVar
 import grpc
 
 from countersign.kit import limits
-from countersign.kit.address import check_target
+from countersign.kit.address import TLS_PREFIX, check_target
+from countersign.kit.bearer import bearer_interceptors
+from countersign.kit.identity import ANONYMOUS, Identity
 from countersign.kit.rpc_errors import ServiceError, from_rpc_error
 
 Q = TypeVar("Q")
@@ -26,10 +28,18 @@ CHANNEL_OPTIONS = (
 )
 
 
-def open_channel(address: str) -> grpc.aio.Channel:
-    """A channel to `address` (HOST:PORT or unix:PATH), without retries; raises BadAddress for a malformed one."""
-    check_target(address)
-    return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+def open_channel(address: str, identity: Identity = ANONYMOUS) -> grpc.aio.Channel:
+    """A channel to `address` (HOST:PORT, tls:HOST:PORT or unix:PATH), without retries, that shows `identity`.
+
+    Raises BadAddress for a malformed address, and for plaintext beyond loopback unless the identity is `insecure`.
+    """
+    check_target(address, insecure=identity.insecure)
+    interceptors = bearer_interceptors(identity.token) if identity.token is not None else ()
+    if not address.startswith(TLS_PREFIX):
+        return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS, interceptors=interceptors)
+    credentials = identity.credentials or grpc.ssl_channel_credentials()
+    target = address.removeprefix(TLS_PREFIX)
+    return grpc.aio.secure_channel(target, credentials, options=CHANNEL_OPTIONS, interceptors=interceptors)
 
 
 async def call(method: "grpc.aio.UnaryUnaryMultiCallable[Q, A]", request: Q, timeout_seconds: float) -> A:

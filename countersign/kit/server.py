@@ -16,11 +16,13 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from countersign.kit import limits
-from countersign.kit.address import UNIX_PREFIX, BadAddress, check_listen_address
+from countersign.kit.address import TLS_PREFIX, UNIX_PREFIX, BadAddress, check_listen_address
+from countersign.kit.interceptors.access import AccessInterceptor
 from countersign.kit.interceptors.deadline import DeadlineInterceptor
 from countersign.kit.interceptors.error_boundary import ErrorBoundaryInterceptor
 from countersign.kit.interceptors.logging import LoggingInterceptor
 from countersign.kit.interceptors.request_id import RequestIdInterceptor
+from countersign.kit.security import OPEN, Security, log_security
 
 log = structlog.get_logger()
 
@@ -52,13 +54,14 @@ class ServiceSpec:
 
 @dataclass(slots=True)
 class RunningServer:
-    """A started server: where it listens, its health, and whether it drains."""
+    """A started server: the address to reach it at, its health, whether it drains, and who may call it."""
 
     address: str
     server: grpc.aio.Server
     health: Any
     full_name: str
     draining: asyncio.Event
+    security: Security = OPEN
 
     async def set_serving(self, serving: bool) -> None:
         """Tell health checks whether the service can do its work."""
@@ -73,18 +76,21 @@ class RunningServer:
         await self.server.stop(grace_seconds)
 
 
-async def start_server(spec: ServiceSpec, listen: str, draining: asyncio.Event | None = None) -> RunningServer:
+async def start_server(
+    spec: ServiceSpec, listen: str, draining: asyncio.Event | None = None, security: Security = OPEN
+) -> RunningServer:
     """Build and start a server with health, reflection and every interceptor.
 
     `draining` is set once the server is told to stop, before it waits for the calls under way.
 
-    Raises BadAddress where `listen` cannot be used.
+    Raises BadAddress where `listen` cannot be used, or is beyond loopback without the protection that this needs.
     """
-    check_listen_address(listen)
+    check_listen_address(listen, protected=security.may_leave_loopback)
     server = grpc.aio.server(
         interceptors=(
             RequestIdInterceptor(),
             ErrorBoundaryInterceptor(),
+            AccessInterceptor(security.policy),
             LoggingInterceptor(),
             DeadlineInterceptor(spec.mutation_paths()),
         ),
@@ -99,15 +105,28 @@ async def start_server(spec: ServiceSpec, listen: str, draining: asyncio.Event |
         reflection.SERVICE_NAME,
     )
     reflection.enable_server_reflection(names, server)
-    try:
-        port = server.add_insecure_port(listen)
-    except RuntimeError:
-        raise BadAddress(f"cannot listen on {listen}: choose another address") from None
+    address = _bind(server, listen, security)
     await server.start()
-    address = listen if listen.startswith(UNIX_PREFIX) else f"{listen.rpartition(':')[0]}:{port}"
-    running = RunningServer(address, server, health, spec.full_name, draining or asyncio.Event())
+    running = RunningServer(address, server, health, spec.full_name, draining or asyncio.Event(), security)
     await running.set_serving(True)
     return running
+
+
+def _bind(server: grpc.aio.Server, listen: str, security: Security) -> str:
+    """Let the server listen; the address by which a client of ours reaches it."""
+    on_socket = listen.startswith(UNIX_PREFIX)
+    if on_socket and security.credentials is not None:
+        raise BadAddress(f"{listen} is a Unix socket, which takes no TLS: leave the TLS files out")
+    try:
+        if security.credentials is None:
+            port = server.add_insecure_port(listen)
+        else:
+            port = server.add_secure_port(listen, security.credentials)
+    except RuntimeError:
+        raise BadAddress(f"cannot listen on {listen}: choose another address") from None
+    if on_socket:
+        return listen
+    return f"{TLS_PREFIX if security.credentials is not None else ''}{listen.rpartition(':')[0]}:{port}"
 
 
 async def serve_until_stopped(
@@ -115,12 +134,15 @@ async def serve_until_stopped(
 ) -> None:
     """Say on standard output where the service listens; serve until SIGTERM, SIGINT or the end of standard input.
 
-    The last only with `exit_with_stdin`.
+    The last only with `exit_with_stdin`. SIGHUP reads the access file anew, where there is one.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if running.security.access_file is not None:
+        loop.add_signal_handler(signal.SIGHUP, running.security.access_file.reload)
+    log_security(running.security, running.address)
     announcement = {"event": "listening", "service": name, "address": running.address}
     sys.stdout.write(json.dumps(announcement) + "\n")
     sys.stdout.flush()

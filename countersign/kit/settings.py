@@ -34,7 +34,17 @@ class ServiceSettings(BaseSettings):
     model_config = SettingsConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     listen: str = "127.0.0.1:0"
-    """Where to listen: HOST:PORT on loopback, or unix:PATH. Port 0 takes any."""
+    """Where to listen: HOST:PORT, or unix:PATH. Port 0 takes any. Beyond loopback only with TLS and an access file."""
+    access_file: Path | None = None
+    """The TOML file that says who may call. Without one everybody who can connect may; read anew on SIGHUP."""
+    tls_certificate: Path | None = None
+    """The service's certificate and what leads to its authority, PEM; with it every connection is TLS."""
+    tls_key: Path | None = None
+    """The certificate's private key, PEM, readable by its owner alone."""
+    tls_client_ca: Path | None = None
+    """The authorities of clients' certificates, PEM; with it every client must show one."""
+    insecure: bool = False
+    """Whether plaintext beyond loopback, and listening there without an access file, are allowed."""
     drain_seconds: float = 20.0
     """How long calls under way may take to finish once the service is told to stop."""
     exit_with_stdin: bool = False
@@ -54,6 +64,19 @@ class ServiceSettings(BaseSettings):
         config = given.pop("config", None)
         sources: tuple[PydanticBaseSettingsSource, ...] = (InitSettingsSource(cls, given), env_settings)
         return (*sources, TomlConfigSettingsSource(cls, Path(config))) if config is not None else sources
+
+
+class LedgerClientSettings(ServiceSettings):
+    """What a service that calls the ledger can be told besides: what it shows to the ledger."""
+
+    ledger_token_file: Path | None = None
+    """A file with the one token to present to the ledger, readable by its owner alone."""
+    ledger_ca: Path | None = None
+    """The authorities of the ledger's certificate, PEM, for an address tls:HOST:PORT; public ones if not given."""
+    ledger_certificate: Path | None = None
+    """The certificate to show to a ledger that asks for one, PEM."""
+    ledger_key: Path | None = None
+    """That certificate's private key, PEM, readable by its owner alone."""
 
 
 def load_settings(cls: type[S], argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> S:
