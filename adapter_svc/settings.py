@@ -2,10 +2,10 @@
 
 from pydantic_settings import SettingsConfigDict
 
-from countersign.kit.settings import ServiceSettings
+from countersign.kit.settings import LedgerClientSettings
 
 
-class AdapterSettings(ServiceSettings):
+class AdapterSettings(LedgerClientSettings):
     """Settings of the adapter; environment variables begin with COUNTERSIGN_ADAPTER_."""
 
     model_config = SettingsConfigDict(env_prefix="COUNTERSIGN_ADAPTER_")

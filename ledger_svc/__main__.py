@@ -5,9 +5,11 @@ import time
 from collections.abc import Sequence
 
 from countersign.kit.process import run_service
+from countersign.kit.security import load_security
 from countersign.kit.server import RunningServer, serve_until_stopped, start_server
+from ledger_svc.access import METHOD_ROLES
 from ledger_svc.ledger import Ledger
-from ledger_svc.service import LedgerServicer, service_spec
+from ledger_svc.service import FULL_NAME, LedgerServicer, service_spec
 from ledger_svc.settings import LedgerSettings
 from ledger_svc.storage.sqlite import SqliteStore
 
@@ -19,11 +21,12 @@ def now_micros() -> int:
 
 async def serve(settings: LedgerSettings) -> None:
     """Serve until told to stop, then carry out what is queued."""
+    security = load_security(settings, FULL_NAME, METHOD_ROLES)
     ledger = Ledger(SqliteStore.open(settings.database), now_micros)
     ledger.start()
     try:
         spec = service_spec(LedgerServicer(ledger))
-        running = await start_server(spec, settings.listen)
+        running = await start_server(spec, settings.listen, security=security)
         async with asyncio.TaskGroup() as tasks:
             keeper = tasks.create_task(keep(ledger, running, settings.sweep_seconds))
             await serve_until_stopped(

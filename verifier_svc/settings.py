@@ -2,10 +2,10 @@
 
 from pydantic_settings import SettingsConfigDict
 
-from countersign.kit.settings import ServiceSettings
+from countersign.kit.settings import LedgerClientSettings
 
 
-class VerifierSettings(ServiceSettings):
+class VerifierSettings(LedgerClientSettings):
     """Settings of the verifier; environment variables begin with COUNTERSIGN_VERIFIER_."""
 
     model_config = SettingsConfigDict(env_prefix="COUNTERSIGN_VERIFIER_")
