@@ -14,6 +14,7 @@ from rich.table import Table
 
 from countersign.cli.output import AsJson, emit, result_console, say
 from countersign.cli.running import run
+from countersign.cli.token import token
 from countersign.kit.canonical import canonical_json
 from countersign.kit.money import Money, MoneyError, nanos_to_text, text_to_nanos_exact
 from countersign.kit.money_wire import from_wire, to_wire
@@ -42,6 +43,8 @@ RequestId = Annotated[
     str | None, typer.Option(help="The mutation's id; derived from its inputs if not given, so that it happens once.")
 ]
 By = Annotated[str, typer.Option("--by", help="Who decides; kept in the journal.")]
+
+app.command()(token)
 
 
 @app.command()

@@ -12,7 +12,9 @@ from typer.exceptions import Abort, TyperException
 from countersign.cli import agents, collect, exchanges, ledger, report, services
 from countersign.cli.output import say
 from countersign.cli.running import Interrupted
+from countersign.cli.showing import Ca, Certificate, Insecure, Key, TokenFile, shown_identity
 from countersign.study.errors import StudyError
+from countersign.study.services import show
 
 HELP = """Trustworthy evaluation of language-model agents with paid calls.
 
@@ -35,6 +37,11 @@ app.command("local")(agents.local)
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    insecure: Insecure = False,
     show_version: Annotated[bool, typer.Option("--version", help="Say the version and exit.")] = False,
 ) -> None:
     if show_version:
@@ -43,6 +50,7 @@ def _root(
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
         raise typer.Exit()
+    show(shown_identity(token_file, ca, certificate, key, insecure))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -9,8 +10,9 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from countersign.adapter.v1 import adapter_pb2, adapter_pb2_grpc
-from countersign.kit.address import BadAddress
+from countersign.kit.address import TLS_PREFIX, BadAddress
 from countersign.kit.channel import call, open_channel
+from countersign.kit.identity import ANONYMOUS, Identity
 from countersign.kit.rpc_errors import ServiceError
 from countersign.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from countersign.study.errors import BadInput, NotThere, ServiceFailed, ServiceRefused, StudyError
@@ -56,6 +58,14 @@ class Services:
     verifier: verifier_pb2_grpc.VerifierServiceStub
 
 
+_shown: ContextVar[Identity] = ContextVar("countersign_identity", default=ANONYMOUS)
+
+
+def show(identity: Identity) -> None:
+    """Show `identity` on every channel that is opened in this context from now on."""
+    _shown.set(identity)
+
+
 @asynccontextmanager
 async def open_services(addresses: Addresses) -> AsyncIterator[Services]:
     """Channels to all three for as long as the context lasts. Raises as `channel_to` does."""
@@ -82,7 +92,7 @@ async def channel_to(service: str, address: str) -> AsyncIterator[grpc.aio.Chann
     Raises BadInput for a malformed address, and NotThere where `service` does not answer at it.
     """
     try:
-        channel = open_channel(address)
+        channel = open_channel(address, _shown.get())
     except BadAddress as error:
         raise BadInput(f"the {service}: {error.message}") from None
     async with channel:
@@ -98,7 +108,8 @@ async def _greet(service: str, address: str, channel: grpc.aio.Channel) -> None:
     except ServiceError as error:
         if error.status is grpc.StatusCode.NOT_FOUND:
             raise NotThere(f"what listens at {address} is not the {service}: check the addresses") from None
-        raise NotThere(f"the {service} cannot be reached at {address}: check the address, or start it") from None
+        trust = ", or name its authority with --ca" if address.startswith(TLS_PREFIX) else ""
+        raise NotThere(f"the {service} cannot be reached at {address}: check the address, or start it{trust}") from None
 
 
 async def ask(
