@@ -59,6 +59,19 @@ def erase_account(path: Path, account_id: str) -> None:
         db.execute("DELETE FROM accounts WHERE account_id = ?", (account_id,))
 
 
+def damage_balances(path: Path, account_id: str) -> None:
+    """Change an account's stored grants and nothing else."""
+    with _unguarded(path) as db:
+        db.execute("UPDATE accounts SET granted_nanos = granted_nanos + 1 WHERE account_id = ?", (account_id,))
+
+
+def damage_body(path: Path, account_id: str, sequence: int) -> None:
+    """Cut an entry's body short, so that it is no JSON."""
+    with _unguarded(path) as db:
+        change = "UPDATE journal SET body = substr(body, 1, 9) WHERE account_id = ? AND sequence = ?"
+        db.execute(change, (account_id, sequence))
+
+
 @contextmanager
 def _unguarded(path: Path) -> Iterator[sqlite3.Connection]:
     """The file without the triggers that keep its journal append-only; they are put back as they were."""
