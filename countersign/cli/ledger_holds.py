@@ -26,6 +26,9 @@ from countersign.ledger.v1 import ledger_pb2 as ledger
 from countersign.study.errors import BadInput
 from countersign.study.services import ask
 
+EPISODE_WIDTH = 16
+"""What a table shows of an episode's id; JSON has the whole."""
+
 PROGRESS = {
     None: "how far the request got is not known",
     "NOT_CONNECTED": "no connection was made: nothing can have arrived",
@@ -55,7 +58,9 @@ def calls(
     columns = ("call_id", "attempt", "episode_id", "turn", "state", "reserved", "accounted", "why")
     table = Table(*(name.replace("_", " ") for name in columns), box=SIMPLE_HEAD)
     for line in lines:
-        table.add_row(*(str(line[name] or "") for name in columns))
+        # A call's id must be there to be copied; beside it there is no room for the whole of an episode's.
+        short = {**line, "episode_id": _shortened(line["episode_id"])}
+        table.add_row(*(str(short[name] or "") for name in columns))
     result_console().print(table)
 
 
@@ -139,6 +144,10 @@ def resolve(
     else:
         more = "; its slot may be reserved once more" if line["opened_new_attempt"] else ""
         typer.echo(f"call {call_id} attempt {line['attempt']} is RESOLVED at {line['accounted']}{more}")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= EPISODE_WIDTH else f"{text[: EPISODE_WIDTH - 1]}…"
 
 
 async def _listed(
