@@ -5,7 +5,7 @@ of the running totals' code: it takes each call's last entry and adds up.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,13 +28,22 @@ _NEXT_STATES: dict[str | None, frozenset[str]] = {
 class Difference:
     """Where the stored state first differs from the journal; `sequence` is 0 where no entry is at fault.
 
-    `what` is chain, body_digest, sequence, balance, call, receipt or request.
+    `what` is chain, body_digest, sequence, balance, call, receipt, request or expected_head.
     """
 
     account_id: str
     sequence: int
     what: str
     subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where an account's chain stood after the entry `sequence`; for 0, before any entry, `chain` is empty."""
+
+    account_id: str
+    sequence: int
+    chain: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +59,17 @@ class _DerivedCall:
 
 
 class Auditor:
-    """Verifies one account. Feed it every entry, then the account, its studies, its calls and its payloads."""
+    """Verifies one account. Feed it every entry, then the account, its studies, its calls and its payloads.
 
-    def __init__(self, account_id: str) -> None:
+    `expected` are heads of this account that were noted down earlier: the chain must still pass through each. A history
+    that was rewritten in full, chain and balances included, shows in nothing else.
+    """
+
+    def __init__(self, account_id: str, expected: Iterable[Head] = ()) -> None:
         self.account_id = account_id
+        self._expected: dict[int, set[bytes]] = {}
+        for head in expected:
+            self._expected.setdefault(head.sequence, set()).add(head.chain)
         self.entries_count = 0
         self.difference: Difference | None = None
         self._chain = GENESIS_CHAIN
@@ -72,6 +88,9 @@ class Auditor:
         fault = first_fault(entry, self.entries_count, self._chain)
         if fault is not None:
             self._differ(fault, "", self.entries_count)
+        expected = self._expected.get(self.entries_count)
+        if expected is not None and expected != {entry.chain}:
+            self._differ("expected_head", "", self.entries_count)
         self._chain = entry.chain
         if self.difference is not None:
             return
@@ -113,6 +132,9 @@ class Auditor:
         self._unseen_studies = set(self._studies)
         self._unseen_calls = set(self._calls)
         self._totals = self._add_up()
+        missing = [sequence for sequence in self._expected if sequence > self.entries_count]
+        if missing:
+            self._differ("expected_head", "", min(missing))
         if account is None:
             self._differ("balance", "account")
             return
@@ -188,6 +210,11 @@ class Auditor:
             self._differ("balance", study_id)
         for call_id, _attempt in sorted(self._unseen_calls):
             self._differ("call", call_id.hex())
+
+    @property
+    def head(self) -> Head:
+        """Where the chain of the entries fed so far stands."""
+        return Head(self.account_id, self.entries_count, self._chain if self.entries_count else b"")
 
     def _differ(self, what: str, subject: str, sequence: int = 0) -> None:
         if self.difference is None:

@@ -1,18 +1,19 @@
 """The ledger as its service sees it: mutations through one writer, reads that see no lease beyond its end."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from countersign.kit.canonical import sha256
-from ledger_svc import errors
-from ledger_svc.audit import Auditor, Difference
+from ledger_svc import errors, limits
+from ledger_svc.audit import Auditor, Difference, Head
 from ledger_svc.budgets import Study
 from ledger_svc.calls import Call, CallState, ReceiptFacts
 from ledger_svc.commands.base import Command
 from ledger_svc.commands.leases import ExpireOverdue
 from ledger_svc.commands.reservations import Admitted, Reserve
+from ledger_svc.journal import Entry
 from ledger_svc.storage.base import Balances, Store
 from ledger_svc.writer import Writer
 
@@ -47,11 +48,12 @@ class BalancePage:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What verifying journals found: the first difference of each account that has one."""
+    """What verifying journals found: the first difference of each account that has one, and every chain's head."""
 
     accounts_count: int
     entries_count: int
     differences: Sequence[Difference]
+    heads: Sequence[Head] = ()
 
 
 class Ledger:
@@ -113,8 +115,7 @@ class Ledger:
         await self._expire_overdue()
         await self.study(study_id)
         found = await self._watched(self._store.calls(study_id, states, after_sequence, page_size + 1))
-        page = found[:page_size]
-        return CallPage(page, page[-1].reserved_sequence if len(found) > page_size else None)
+        return _call_page(found, page_size)
 
     async def study(self, study_id: str) -> Study:
         """The study; raises UnknownStudyError."""
@@ -154,21 +155,29 @@ class Ledger:
         following = page[-1].opened_sequence if len(found.studies) > page_size else None
         return BalancePage(Balances(found.account, page), following)
 
-    async def verify(self, account_id: str | None) -> Verification:
-        """Verify one account's journal and balances, or those of all (None); raises UnknownAccountError."""
+    async def verify(self, account_id: str | None, expected: Iterable[Head] = ()) -> Verification:
+        """Verify one account's journal and balances, or those of all (None).
+
+        Each chain must still pass through its heads among `expected`; an account that is gone and has one there is a
+        difference. Raises UnknownAccountError for an `account_id` that is neither known nor expected.
+        """
         await self._expire_overdue()
-        account_ids = await self._watched(self._store.account_ids())
+        expected = list(expected)
+        account_ids = {*await self._watched(self._store.account_ids()), *(head.account_id for head in expected)}
         if account_id is not None:
             if account_id not in account_ids:
                 raise errors.UnknownAccountError("no account of that id", account_id=account_id)
-            account_ids = [account_id]
-        auditors = [Auditor(each) for each in account_ids]
+            account_ids = {account_id}
+        auditors = [
+            Auditor(each, (head for head in expected if head.account_id == each)) for each in sorted(account_ids)
+        ]
         for auditor in auditors:
             await self._watched(self._store.audit(auditor))
         return Verification(
             accounts_count=len(auditors),
             entries_count=sum(auditor.entries_count for auditor in auditors),
             differences=[auditor.difference for auditor in auditors if auditor.difference is not None],
+            heads=[auditor.head for auditor in auditors],
         )
 
     async def tend(self) -> None:
@@ -212,3 +221,34 @@ class Ledger:
         if healthy != self.healthy:
             self.healthy = healthy
             self.health_changed.set()
+
+    async def calls_of_account(
+        self, account_id: str, states: Collection[CallState], after_sequence: int, page_size: int
+    ) -> CallPage:
+        """As `calls`, over all studies of an account; raises UnknownAccountError."""
+        await self._expire_overdue()
+        await self.currency_of(account_id)
+        found = await self._watched(self._store.calls_of_account(account_id, states, after_sequence, page_size + 1))
+        return _call_page(found, page_size)
+
+    async def journal(self, account_id: str, from_sequence: int) -> AsyncIterator[Sequence[Entry]]:
+        """An account's entries from a sequence on, as stored, in pages of at most `limits.MAX_PAGE_SIZE`.
+
+        Raises UnknownAccountError where the account has neither entries nor a row.
+        """
+        await self._expire_overdue()
+        after = max(from_sequence - 1, 0)
+        page = await self._watched(self._store.entries(account_id, after, limits.MAX_PAGE_SIZE))
+        if not page:
+            await self.currency_of(account_id)
+        while page:
+            yield page
+            if len(page) < limits.MAX_PAGE_SIZE:
+                return
+            page = await self._watched(self._store.entries(account_id, page[-1].sequence, limits.MAX_PAGE_SIZE))
+
+
+def _call_page(found: Sequence[Call], page_size: int) -> CallPage:
+    """The page of what was found when one more than the page holds was asked for."""
+    page = found[:page_size]
+    return CallPage(page, page[-1].reserved_sequence if len(found) > page_size else None)

@@ -24,6 +24,9 @@ MAX_LEASE_MICROS = 86_400_000_000
 MAX_UINT32 = 2**32 - 1
 """Of a turn, of an attempt's number and of the calls in flight."""
 
+MAX_SEQUENCE = 2**63 - 1
+"""Of a journal entry's number, as far as a store can hold one."""
+
 DEFAULT_PAGE_SIZE = 100
 MAX_PAGE_SIZE = 1_000
 

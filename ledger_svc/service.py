@@ -1,5 +1,6 @@
 """`LedgerService` on gRPC: maps messages to the ledger's own types and back, and holds no rules."""
 
+from collections.abc import AsyncIterator, Collection
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -16,7 +17,7 @@ from ledger_svc.commands.outcomes import Hold, RecordReceipt
 from ledger_svc.commands.reservations import Admitted, Reserve
 from ledger_svc.commands.resolutions import ResolveHold
 from ledger_svc.commands.studies import OpenStudy
-from ledger_svc.ledger import Ledger
+from ledger_svc.ledger import CallPage, Ledger
 
 if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[Any, Any]
@@ -164,12 +165,10 @@ class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
         return pb.GetCallResponse(attempts=[await self._call(call) for call in attempts])
 
     async def ListCalls(self, request: pb.ListCallsRequest, context: Context) -> pb.ListCallsResponse:
-        """A page of a study's calls; it ends early where the reply would grow too large."""
+        """A page of a study's or an account's calls; it ends early where the reply would grow too large."""
         states = {wire.read_enum(pb.CallState, CallState, "CALL_STATE_", value, "states") for value in request.states}
         after = wire.read_page_token(request.page_token)
-        page = await self._ledger.calls(
-            request.study_id, states or set(CallState), after, wire.read_page_size(request.page_size)
-        )
+        page = await self._listed(request, states or set(CallState), after)
         response = pb.ListCallsResponse(next_page_token=wire.write_page_token(page.next_sequence))
         size_bytes = 0
         for call in page.calls:
@@ -191,7 +190,7 @@ class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
     async def Summarize(self, request: pb.SummarizeRequest, context: Context) -> pb.SummarizeResponse:
         """An account's balances and a page of its studies'."""
         page = await self._ledger.summarize(
-            request.account_id,
+            request.account_id or await self._account_of(request.study_id),
             request.study_id or None,
             wire.read_page_token(request.page_token),
             wire.read_page_size(request.page_size),
@@ -206,16 +205,46 @@ class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
 
     async def VerifyJournal(self, request: pb.VerifyJournalRequest, context: Context) -> pb.VerifyJournalResponse:
         """Recompute the journals and compare."""
-        found = await self._ledger.verify(request.account_id or None)
+        expected = wire.read_heads(request.expected_heads, request.account_id)
+        found = await self._ledger.verify(request.account_id or None, expected)
         return pb.VerifyJournalResponse(
             intact=not found.differences,
             entries_count=found.entries_count,
             differences=[wire.write_difference(difference) for difference in found.differences],
             accounts_count=found.accounts_count,
+            heads=[wire.write_head(head) for head in found.heads],
         )
 
     async def _call(self, call: Call) -> pb.Call:
         return wire.write_call(call, await self._ledger.currency_of(call.account_id))
+
+    async def _account_of(self, study_id: str) -> str:
+        """The account of a study that is asked for by its own id alone."""
+        return (await self._ledger.study(study_id)).account_id if study_id else ""
+
+    async def _listed(self, request: pb.ListCallsRequest, states: Collection[CallState], after: int) -> CallPage:
+        page_size = wire.read_page_size(request.page_size)
+        if request.study_id and request.account_id:
+            raise errors.InvalidArgumentError("name a study or an account, not both", field="account_id")
+        if request.account_id:
+            return await self._ledger.calls_of_account(request.account_id, states, after, page_size)
+        return await self._ledger.calls(request.study_id, states, after, page_size)
+
+    async def ExportJournal(
+        self, request: pb.ExportJournalRequest, context: Context
+    ) -> AsyncIterator[pb.ExportJournalResponse]:
+        """Stream an account's journal, in messages that never grow too large."""
+        checks.check_range("from_sequence", request.from_sequence, 0, limits.MAX_SEQUENCE)
+        async for page in self._ledger.journal(request.account_id, request.from_sequence):
+            response, size_bytes = pb.ExportJournalResponse(), 0
+            for entry in page:
+                message = wire.write_entry(entry)
+                size_bytes += message.ByteSize()
+                if response.entries and size_bytes > limits.MAX_PAGE_BYTES:
+                    yield response
+                    response, size_bytes = pb.ExportJournalResponse(), message.ByteSize()
+                response.entries.append(message)
+            yield response
 
 
 def service_spec(servicer: LedgerServicer) -> ServiceSpec:

@@ -1,5 +1,6 @@
 """The ledger's messages as domain types and back (protos/countersign/ledger/v1/ledger.proto); no rules beyond form."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,10 +12,11 @@ from countersign.kit.money import Money, MoneyError
 from countersign.kit.money_wire import from_wire, to_wire
 from countersign.ledger.v1 import ledger_pb2 as pb
 from ledger_svc import errors, limits
-from ledger_svc.audit import Difference
+from ledger_svc.audit import Difference, Head
 from ledger_svc.budgets import Account, Study, Totals
 from ledger_svc.calls import Call, Cost, CostBasis, Resolution, Slot
 from ledger_svc.commands import checks
+from ledger_svc.journal import Entry
 from ledger_svc.ledger import StoredReceipt
 
 if TYPE_CHECKING:
@@ -200,4 +202,38 @@ def write_difference(difference: Difference) -> pb.JournalDifference:
         sequence=difference.sequence,
         what=difference.what,
         subject=difference.subject,
+    )
+
+
+def read_heads(messages: Iterable[pb.JournalHead], account_id: str) -> list[Head]:
+    """Heads that were noted down, of `account_id` alone unless it is empty; raises InvalidArgumentError."""
+    heads = [Head(message.account_id, message.sequence, message.chain_digest) for message in messages]
+    for head in heads:
+        checks.check_id("expected_heads.account_id", head.account_id)
+        if account_id not in ("", head.account_id):
+            raise errors.InvalidArgumentError("expected_heads is of another account", field="expected_heads.account_id")
+        if len(head.chain) != (limits.DIGEST_BYTES if head.sequence else 0):
+            raise errors.InvalidArgumentError(
+                f"expected_heads.chain_digest must have {limits.DIGEST_BYTES} bytes, none for sequence 0",
+                field="expected_heads.chain_digest",
+            )
+    return heads
+
+
+def write_head(head: Head) -> pb.JournalHead:
+    """Where a chain stands."""
+    return pb.JournalHead(account_id=head.account_id, sequence=head.sequence, chain_digest=head.chain)
+
+
+def write_entry(entry: Entry) -> pb.JournalEntry:
+    """A journal entry as stored."""
+    return pb.JournalEntry(
+        account_id=entry.account_id,
+        sequence=entry.sequence,
+        kind=entry.kind,
+        body=entry.body,
+        body_digest=entry.body_digest,
+        previous_chain_digest=entry.previous_chain,
+        chain_digest=entry.chain,
+        written_at=write_time(entry.at),
     )

@@ -2,15 +2,37 @@
 
 import os
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from countersign.study.errors import BadInput
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a temporary file beside `path`, flush it to the disk and rename it. Raises BadInput where that fails."""
+    with atomic_file(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write piece by piece, which appears at `path` when the context ends well. Raises BadInput."""
     try:
-        _write(path, content)
+        with _temporary(path, os.replace) as file:
+            yield file
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written ({error.strerror}): choose another folder or make room") from None
+
+
+def create_atomically(path: Path, content: bytes) -> None:
+    """As `write_atomically`, for the owner's eyes only and never over a file that exists. Raises BadInput."""
+    try:
+        with _temporary(path, os.link) as file:
+            file.write(content)
+    except FileExistsError:
+        raise BadInput(f"{path} exists and is not overwritten: choose another name") from None
     except OSError as error:
         raise BadInput(f"{path} cannot be written ({error.strerror}): choose another folder or make room") from None
 
@@ -31,17 +53,18 @@ def make_folder(path: Path) -> None:
         raise BadInput(f"the folder {path} cannot be made ({error.strerror}): choose another") from None
 
 
-def _write(path: Path, content: bytes) -> None:
+@contextmanager
+def _temporary(path: Path, publish: Callable[[str, Path], None]) -> Iterator[IO[bytes]]:
+    """A temporary file beside `path`; once it is complete and on the disk, `publish` gives it its name."""
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
+        publish(temporary, path)
+    finally:
         Path(temporary).unlink(missing_ok=True)
-        raise
     _sync_folder(path.parent)
 
 

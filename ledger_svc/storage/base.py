@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 from ledger_svc.audit import Auditor
 from ledger_svc.budgets import Account, Study
 from ledger_svc.calls import Call, CallState
+from ledger_svc.journal import Entry
 from ledger_svc.workspace import Wanted, Workspace
 
 T = TypeVar("T")
@@ -78,4 +79,14 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Finish what has begun and let go of the store."""
+        ...
+
+    async def entries(self, account_id: str, after_sequence: int, limit: int) -> list[Entry]:
+        """At most `limit` entries of an account's journal after a sequence, in order, as stored and unchecked."""
+        ...
+
+    async def calls_of_account(
+        self, account_id: str, states: Collection[CallState], after_sequence: int, limit: int
+    ) -> list[Call]:
+        """As `calls`, over all studies of an account."""
         ...

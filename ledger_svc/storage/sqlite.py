@@ -15,6 +15,7 @@ from ledger_svc import errors
 from ledger_svc.audit import Auditor
 from ledger_svc.budgets import Account, Study
 from ledger_svc.calls import Call, CallState
+from ledger_svc.journal import Entry
 from ledger_svc.storage import sqlite_rows as rows
 from ledger_svc.storage.base import Balances
 from ledger_svc.storage.lock import FileLock
@@ -185,6 +186,26 @@ class SqliteStore:
             self._reading.close()
             self._writing.close()
         self._lock.release()
+
+    async def entries(self, account_id: str, after_sequence: int, limit: int) -> list[Entry]:
+        """See `Store.entries`."""
+        query = (
+            f"SELECT {rows.ENTRY_COLUMNS} FROM journal WHERE account_id = ? AND sequence > ? ORDER BY sequence LIMIT ?"
+        )
+        values = (account_id, after_sequence, limit)
+        return await self._read(lambda db: [rows.entry_from_row(row) for row in db.execute(query, values)])
+
+    async def calls_of_account(
+        self, account_id: str, states: Collection[CallState], after_sequence: int, limit: int
+    ) -> list[Call]:
+        """See `Store.calls_of_account`."""
+        marks = ", ".join("?" * len(states))
+        query = (
+            f"SELECT {rows.CALL_COLUMNS} FROM calls WHERE account_id = ? AND reserved_sequence > ? "
+            f"AND state IN ({marks}) ORDER BY reserved_sequence LIMIT ?"
+        )
+        values = (account_id, after_sequence, *states, limit)
+        return await self._read(lambda db: [rows.call_from_row(row) for row in db.execute(query, values)])
 
 
 def _connect(path: Path, busy_timeout_millis: int) -> sqlite3.Connection:

@@ -10,8 +10,9 @@ from google.protobuf.duration_pb2 import Duration
 from google.type import money_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from countersign.kit.canonical import sha256
 from countersign.kit.channel import call, open_channel
-from countersign.kit.rpc_errors import ServiceError
+from countersign.kit.rpc_errors import ServiceError, from_rpc_error
 from countersign.kit.server import RunningServer, start_server
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.ledger.v1.ledger_pb2_grpc import LedgerServiceStub
@@ -137,6 +138,10 @@ def resolve(**changes: Any) -> pb.ResolveHoldRequest:
     return pb.ResolveHoldRequest(**values)
 
 
+def heads(*expected: pb.JournalHead) -> pb.VerifyJournalRequest:
+    return pb.VerifyJournalRequest(account_id="lab", expected_heads=expected)
+
+
 async def test_accounts_grants_and_prior_spend(stub: Any) -> None:
     assert await ask(stub.OpenAccount, open_account()) == pb.OpenAccountResponse(replayed=True)
     assert await ask(stub.GrantBudget, grant()) == pb.GrantBudgetResponse(replayed=True, granted_total=usd(100))
@@ -258,7 +263,87 @@ async def test_summary_and_verification(stub: Any) -> None:
     assert (study.balances.granted, study.balances.available) == (usd(80), usd(70))
     for asked in (pb.VerifyJournalRequest(), pb.VerifyJournalRequest(account_id="lab")):
         found = await ask(stub.VerifyJournal, asked)
-        assert found == pb.VerifyJournalResponse(intact=True, entries_count=5, accounts_count=1)
+        (head,) = found.heads
+        assert (head.account_id, head.sequence, len(head.chain_digest)) == ("lab", 5, 32)
+        assert found == pb.VerifyJournalResponse(intact=True, entries_count=5, accounts_count=1, heads=[head])
+
+
+async def test_noted_head_must_still_be_in_the_journal(stub: Any) -> None:
+    (head,) = (await ask(stub.VerifyJournal, pb.VerifyJournalRequest())).heads
+    await ask(stub.Reserve, reserve())
+    assert (await ask(stub.VerifyJournal, heads(head))).intact
+    head.chain_digest = bytes(32)
+    found = await ask(stub.VerifyJournal, heads(head))
+    assert not found.intact
+    assert list(found.differences) == [pb.JournalDifference(account_id="lab", sequence=3, what="expected_head")]
+
+
+async def test_journal_is_exported_in_order_with_its_digests(stub: Any) -> None:
+    await ask(stub.Reserve, reserve())
+    (message,) = [each async for each in stub.ExportJournal(pb.ExportJournalRequest(account_id="lab"))]
+    assert [(entry.sequence, entry.kind) for entry in message.entries] == [
+        (1, "ACCOUNT_OPENED"),
+        (2, "BUDGET_GRANTED"),
+        (3, "STUDY_OPENED"),
+        (4, "CALL_RESERVED"),
+    ]
+    chain = bytes(32)
+    for entry in message.entries:
+        assert entry.account_id == "lab"
+        assert entry.body_digest == sha256(entry.body)
+        assert entry.written_at.ToMicroseconds() == START
+        assert entry.previous_chain_digest == chain
+        chain = entry.chain_digest
+    (head,) = (await ask(stub.VerifyJournal, pb.VerifyJournalRequest())).heads
+    assert head.chain_digest == chain
+    (rest,) = [each async for each in stub.ExportJournal(pb.ExportJournalRequest(account_id="lab", from_sequence=3))]
+    assert list(rest.entries) == list(message.entries)[2:]
+    past = pb.ExportJournalRequest(account_id="lab", from_sequence=5)
+    assert [each async for each in stub.ExportJournal(past)] == []
+
+
+async def test_export_comes_in_messages_of_bounded_count_and_size(stub: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def exported() -> list[list[int]]:
+        messages = [each async for each in stub.ExportJournal(pb.ExportJournalRequest(account_id="lab"))]
+        return [[entry.sequence for entry in each.entries] for each in messages]
+
+    monkeypatch.setattr(limits, "MAX_PAGE_SIZE", 2)
+    assert await exported() == [[1, 2], [3]]
+    monkeypatch.setattr(limits, "MAX_PAGE_BYTES", 1)
+    assert await exported() == [[1], [2], [3]]
+
+
+async def test_export_of_an_unknown_account_or_entry_is_refused(stub: Any) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        _ = [each async for each in stub.ExportJournal(pb.ExportJournalRequest(account_id="nowhere"))]
+    error = from_rpc_error(refused.value)
+    assert (error.status, error.reason) == (grpc.StatusCode.NOT_FOUND, "UNKNOWN_ACCOUNT")
+    beyond = pb.ExportJournalRequest(account_id="lab", from_sequence=2**63)
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        _ = [each async for each in stub.ExportJournal(beyond)]
+    assert from_rpc_error(refused.value).metadata == {"field": "from_sequence"}
+
+
+async def test_calls_of_an_account_are_listed_in_pages(stub: Any) -> None:
+    await ask(stub.OpenStudy, open_study(request_id="wide", study_id="wide"))
+    await ask(stub.Reserve, reserve(slot=pb.Slot(study_id="wide", episode_id="e", turn=1)))
+    await ask(stub.Reserve, reserve())
+    first = await ask(stub.ListCalls, pb.ListCallsRequest(account_id="lab", page_size=1))
+    assert [found.slot.study_id for found in first.calls] == ["wide"]
+    following = pb.ListCallsRequest(account_id="lab", page_size=1, page_token=first.next_page_token)
+    second = await ask(stub.ListCalls, following)
+    assert ([found.slot.study_id for found in second.calls], second.next_page_token) == (["study"], "")
+    held = pb.ListCallsRequest(account_id="lab", states=[pb.CALL_STATE_HELD])
+    assert await ask(stub.ListCalls, held) == pb.ListCallsResponse()
+    error = await refusal(stub.ListCalls, pb.ListCallsRequest(account_id="nowhere"))
+    assert error.reason == "UNKNOWN_ACCOUNT"
+
+
+async def test_study_is_summarized_without_its_account(stub: Any) -> None:
+    named = await ask(stub.Summarize, pb.SummarizeRequest(account_id="lab", study_id="study"))
+    assert await ask(stub.Summarize, pb.SummarizeRequest(study_id="study")) == named
+    error = await refusal(stub.Summarize, pb.SummarizeRequest(study_id="nowhere"))
+    assert error.reason == "UNKNOWN_STUDY"
 
 
 async def test_studies_are_summarized_in_pages(stub: Any) -> None:
@@ -295,7 +380,16 @@ async def test_studies_are_summarized_in_pages(stub: Any) -> None:
         ("ListCalls", pb.ListCallsRequest(study_id="study", page_size=1001), "page_size"),
         ("ListCalls", pb.ListCallsRequest(study_id="study", page_token="next"), "page_token"),
         ("ListCalls", pb.ListCallsRequest(study_id="study", states=[pb.CALL_STATE_UNSPECIFIED]), "states"),
+        ("ListCalls", pb.ListCallsRequest(study_id="study", account_id="lab"), "account_id"),
         ("Summarize", pb.SummarizeRequest(account_id="lab", page_token="-1"), "page_token"),
+        ("VerifyJournal", heads(pb.JournalHead(sequence=1, chain_digest=MANIFEST)), "expected_heads.account_id"),
+        (
+            "VerifyJournal",
+            heads(pb.JournalHead(account_id="other", sequence=1, chain_digest=MANIFEST)),
+            "expected_heads.account_id",
+        ),
+        ("VerifyJournal", heads(pb.JournalHead(account_id="lab", sequence=1)), "expected_heads.chain_digest"),
+        ("VerifyJournal", heads(pb.JournalHead(account_id="lab", chain_digest=b"x")), "expected_heads.chain_digest"),
     ],
 )
 async def test_malformed_request_names_its_field(stub: Any, method: str, request_: Any, field: str) -> None:

@@ -114,8 +114,9 @@ class FakeLedger(ledger_pb2_grpc.LedgerServiceServicer):
 
     async def ListCalls(self, request: Any, context: Any) -> ledger.ListCallsResponse:
         start = int(request.page_token or "0")
-        page = self.calls[start : start + 2]
-        more = str(start + 2) if start + 2 < len(self.calls) else ""
+        found = [call for call in self.calls if not request.states or call.state in request.states]
+        page = found[start : start + 2]
+        more = str(start + 2) if start + 2 < len(found) else ""
         return ledger.ListCallsResponse(calls=page, next_page_token=more)
 
     async def GetCall(self, request: Any, context: Any) -> ledger.GetCallResponse:

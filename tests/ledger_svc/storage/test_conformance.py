@@ -10,6 +10,7 @@ from ledger_svc import errors
 from ledger_svc.audit import Auditor
 from ledger_svc.calls import CallState
 from ledger_svc.commands.base import Command
+from ledger_svc.journal import GENESIS_CHAIN, first_fault
 from ledger_svc.storage.base import Store
 from ledger_svc.storage.sqlite import SqliteStore
 from ledger_svc.workspace import Wanted, Workspace
@@ -140,6 +141,39 @@ async def test_calls_come_in_the_order_of_reservation(store: Store) -> None:
     assert [call.slot.episode_id for call in following] == ["b"]
     assert [call.slot.episode_id for call in await store.calls("study", set(CallState), 0, 1)] == ["c"]
     assert await store.calls("other", set(CallState), 0, 10) == []
+
+
+async def test_calls_of_an_account_come_from_all_its_studies(store: Store) -> None:
+    await carry_out(store, support.open_study(study_id="second", max_in_flight=9))
+    await carry_out(store, support.open_account("other"))
+    for study_id, episode in (("study", "c"), ("second", "a"), ("study", "b")):
+        await carry_out(store, support.reserve(1, at=support.slot(episode, study_id=study_id)))
+    await carry_out(store, support.receipt("0", at=support.slot("a", study_id="second")))
+    found = await store.calls_of_account("lab", set(CallState), 0, 10)
+    assert [call.slot.episode_id for call in found] == ["c", "a", "b"]
+    following = await store.calls_of_account("lab", {CallState.RESERVED}, found[0].reserved_sequence, 10)
+    assert [call.slot.episode_id for call in following] == ["b"]
+    assert [call.slot.episode_id for call in await store.calls_of_account("lab", set(CallState), 0, 2)] == ["c", "a"]
+    assert await store.calls_of_account("other", set(CallState), 0, 10) == []
+
+
+async def test_entries_come_in_order_as_they_were_made(store: Store) -> None:
+    await carry_out(store, support.open_account("other"))
+    found = await store.entries("lab", 0, 10)
+    assert [(entry.sequence, entry.kind) for entry in found] == [
+        (1, "ACCOUNT_OPENED"),
+        (2, "BUDGET_GRANTED"),
+        (3, "STUDY_OPENED"),
+    ]
+    assert {entry.account_id for entry in found} == {"lab"}
+    chain = GENESIS_CHAIN
+    for entry in found:
+        assert first_fault(entry, entry.sequence, chain) is None
+        assert entry.at == START
+        chain = entry.chain
+    assert await store.entries("lab", 1, 1) == found[1:2]
+    assert await store.entries("lab", 3, 10) == []
+    assert await store.entries("nowhere", 0, 10) == []
 
 
 async def test_balances_of_one_study_of_some_and_of_none(store: Store) -> None:
