@@ -10,6 +10,7 @@ import grpc
 from countersign.kit.errors import CountersignError
 
 UNIX_PREFIX = "unix:"
+MAX_PORT_DIGITS = 5
 
 
 class BadAddress(CountersignError):
@@ -51,7 +52,8 @@ def check_target(address: str) -> None:
 
 def _split(address: str) -> tuple[str, int]:
     host, separator, port = address.rpartition(":")
-    if not separator or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    is_number = port.isascii() and port.isdigit() and len(port) <= MAX_PORT_DIGITS
+    if not separator or not host or not is_number or int(port) > 65535:
         raise BadAddress(f"{address!r} is not an address: write HOST:PORT or unix:PATH")
     return host.strip("[]"), int(port)
 
