@@ -26,11 +26,18 @@ async def serve(settings: AdapterSettings) -> None:
     attempts = Attempts(ledger, HttpProvider()) if ledger is not None else None
     spec = service_spec(AdapterServicer(load_wording(), attempts, draining))
     running = await start_server(spec, settings.listen, draining, security)
-    await serve_until_stopped(running, spec.name, settings.drain_seconds, exit_with_stdin=settings.exit_with_stdin)
-    if attempts is not None:
-        await attempts.stop()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_finish_turns(attempts, draining, settings.drain_seconds))
+        await serve_until_stopped(running, spec.name, settings.drain_seconds, exit_with_stdin=settings.exit_with_stdin)
     if channel is not None:
         await channel.close()
+
+
+async def _finish_turns(attempts: Attempts | None, draining: asyncio.Event, drain_seconds: float) -> None:
+    """The server waits for calls under way; a turn whose caller has gone is none, and gets the same time."""
+    await draining.wait()
+    if attempts is not None:
+        await attempts.stop(drain_seconds)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

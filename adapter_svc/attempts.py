@@ -23,13 +23,15 @@ from adapter_svc.ledger_port import (
     Order,
     StoredAnswer,
 )
-from adapter_svc.routes import Provider, ProviderAnswer, Route, TransportFailure, cost_of_answer
+from adapter_svc.routes import Cost, Provider, ProviderAnswer, Route, TransportFailure, cost_of_answer
+from adapter_svc.routes.price import UNKNOWN_COST
 from countersign.kit.rpc_errors import ServiceError
 
 log = structlog.get_logger()
 
 ATTEMPT_TOKEN_BYTES = 16
-STOPPED_PROGRESS = "UNSPECIFIED"
+NOTHING_SENT = "NOT_CONNECTED"
+UNKNOWN_PROGRESS = "UNSPECIFIED"
 
 
 class StopCategory(StrEnum):
@@ -102,13 +104,20 @@ class Attempts:
 
         Raises ServiceError where the ledger refuses for a reason that no episode can meet (REFUSALS has the others).
         """
+        if self._stopping.is_set():
+            return TurnStopped(StopCategory.INTERRUPTED, None)
         task = asyncio.create_task(self._turn(order, route))
         self._running.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)
 
-    async def stop(self) -> None:
-        """Hold what still waits for a provider, and return once every turn has left its mark."""
+    async def stop(self, drain_seconds: float) -> None:
+        """Give turns under way `drain_seconds` to end by themselves, then hold what still waits for a provider.
+
+        Returns once every turn has left its mark.
+        """
+        if self._running and drain_seconds > 0:
+            await asyncio.wait(self._running, timeout=drain_seconds)
         self._stopping.set()
         await asyncio.gather(*self._running, return_exceptions=True)
 
@@ -136,28 +145,51 @@ class Attempts:
         category = StopCategory.SERVICE_UNAVAILABLE if error.is_unreachable else REFUSALS.get(error.reason)
         if category is None:
             raise error
-        known = await self._ledger.latest_call(order.slot) if error.reason == "REPLAY_DENIED" else None
+        known = await self._call_in_doubt(order) if error.reason == "REPLAY_DENIED" else None
         return TurnStopped(category, known)
 
+    async def _call_in_doubt(self, order: Order) -> LedgerCall | None:
+        try:
+            return await self._ledger.latest_call(order.slot)
+        except ServiceError:
+            # Only told for information: that the slot is in doubt is known without it.
+            return None
+
     async def _send(self, admitted: Admitted, token: bytes, order: Order, route: Route) -> TurnResult:
+        if self._stopping.is_set():
+            return await self._interrupted(admitted, token, NOTHING_SENT)
         sending = asyncio.create_task(self._provider.send(route, order.request))
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait((sending, stopping), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if not sending.done():
-            return await self._abandon(sending, admitted, token)
-        try:
-            answer = sending.result()
-        except TransportFailure as failure:
-            cause = HoldCause.TRANSPORT_UNKNOWN
-            call = await self._ledger.hold(admitted.call_id, token, cause, failure.progress.value, None)
-            return TurnStopped(StopCategory.TRANSPORT_UNKNOWN, call)
-        return await self._record(answer, admitted, token, route)
+            sending.cancel()
+            await asyncio.wait((sending,))
+        return await self._settle(sending, admitted, token, route)
 
-    async def _abandon(self, sending: asyncio.Task[ProviderAnswer], admitted: Admitted, token: bytes) -> TurnStopped:
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
-        call = await self._ledger.hold(admitted.call_id, token, HoldCause.ADAPTER_STOPPED, STOPPED_PROGRESS, None)
+    async def _settle(
+        self, sent: asyncio.Task[ProviderAnswer], admitted: Admitted, token: bytes, route: Route
+    ) -> TurnResult:
+        """Leave a mark of whatever came of sending: an answer counts even where it came with the order to stop."""
+        if sent.cancelled():
+            if self._stopping.is_set():
+                return await self._interrupted(admitted, token, UNKNOWN_PROGRESS)
+            return await self._failed(admitted, token, UNKNOWN_PROGRESS)
+        failure = sent.exception()
+        if failure is None:
+            return await self._record(sent.result(), admitted, token, route)
+        if isinstance(failure, TransportFailure):
+            return await self._failed(admitted, token, failure.progress.value)
+        # A fault of our own says nothing of what the provider did.
+        log.error("sending_failed", exception=type(failure).__name__)
+        return await self._failed(admitted, token, UNKNOWN_PROGRESS)
+
+    async def _failed(self, admitted: Admitted, token: bytes, progress: str) -> TurnStopped:
+        call = await self._ledger.hold(admitted.call_id, token, HoldCause.TRANSPORT_UNKNOWN, progress, None)
+        return TurnStopped(StopCategory.TRANSPORT_UNKNOWN, call)
+
+    async def _interrupted(self, admitted: Admitted, token: bytes, progress: str) -> TurnStopped:
+        call = await self._ledger.hold(admitted.call_id, token, HoldCause.ADAPTER_STOPPED, progress, None)
         return TurnStopped(StopCategory.INTERRUPTED, call)
 
     async def _record(self, answer: ProviderAnswer, admitted: Admitted, token: bytes, route: Route) -> TurnResult:
@@ -166,10 +198,19 @@ class Attempts:
                 admitted.call_id, token, HoldCause.HTTP_STATUS, "RESPONSE_STARTED", answer.status
             )
             return TurnStopped(StopCategory.TRANSPORT_UNKNOWN, call)
-        cost = cost_of_answer(route, answer.body)
+        cost = _cost(route, answer.body)
         evidence = Evidence(answer.status, answer.body, cost.basis, cost.amount_text)
         call = await self._ledger.record_receipt(admitted.call_id, token, evidence)
         return judgeable(call, answer.status, answer.body, replayed=False)
+
+
+def _cost(route: Route, body: bytes) -> Cost:
+    """The answer's cost; not known where reading it fails, so that the answer itself is stored in any case."""
+    try:
+        return cost_of_answer(route, body)
+    except Exception as failure:  # noqa: BLE001 - an answer that is paid for must not be lost to a fault of our own
+        log.error("cost_failed", exception=type(failure).__name__)
+        return UNKNOWN_COST
 
 
 def judgeable(call: LedgerCall, http_status: int, response: bytes, *, replayed: bool) -> TurnResult:

@@ -1,6 +1,7 @@
 """`AdapterService` on gRPC: maps messages to the adapter's own types and back."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 else:
     Context = grpc.aio.ServicerContext
 
+PAUSE_SECONDS = 1.0
+"""How long a caller may send nothing before a refusal that it is sure to see."""
 FULL_NAME = pb.DESCRIPTOR.services_by_name["AdapterService"].full_name
 
 
@@ -95,10 +98,16 @@ class AdapterServicer(adapter_pb2_grpc.AdapterServiceServicer):
         async for item in episode.run():
             yield mapping.write_progress(item)
 
-    def ReadNativeStream(
+    async def ReadNativeStream(  # type: ignore[override] # gRPC takes a coroutine too, and this one gives nothing
         self, request_iterator: AsyncIterator[pb.ReadNativeStreamRequest], context: Context
     ) -> NoReturn:
-        """Not in this version."""
+        """Not in this version. Says so once the caller has ended or paused, and drops what it sends until then.
+
+        A status that arrives while a client is still sending is lost in some gRPC libraries.
+        """
+        with contextlib.suppress(StopAsyncIteration, TimeoutError):
+            while True:
+                await asyncio.wait_for(anext(request_iterator), PAUSE_SECONDS)
         raise NotImplementedHere("native streams are not read by this version", method="ReadNativeStream")
 
     def _open(self, request: pb.RunEpisodeRequest) -> Episode:

@@ -1,5 +1,6 @@
 """What the adapter can be told."""
 
+from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from countersign.kit.settings import LedgerClientSettings
@@ -12,5 +13,5 @@ class AdapterSettings(LedgerClientSettings):
 
     ledger: str = ""
     """The ledger's address. Without one no episode runs; responses can still be adapted and cases built."""
-    ledger_patience_seconds: float = 30.0
+    ledger_patience_seconds: float = Field(default=30.0, ge=0, le=3600)
     """How long a receipt or a hold is offered to a ledger that cannot be reached, before the lease must do."""

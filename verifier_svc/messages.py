@@ -1,6 +1,5 @@
 """Reading the contract's messages into the verifier's own facts, and writing what it found. No rules."""
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,7 +16,8 @@ from verifier_svc.physics.trace import Difference, TraceEvent
 from verifier_svc.receipts.chat import Expectation
 from verifier_svc.receipts.cost import Price
 from verifier_svc.receipts.requests import RequestPlan
-from verifier_svc.receipts.verdicts import Allowance
+from verifier_svc.receipts.strict import Limits, read
+from verifier_svc.receipts.verdicts import Allowance, Inadmissible
 
 SHOWN_CHARACTERS = 400
 """How much of a differing value is shown."""
@@ -57,12 +57,21 @@ def case_of(definition: env.CaseDefinition) -> DeclaredCase:
         environment=environment,
         contract=terms_of(definition.contract),
         support=[world_of(environment, world, "support") for world in definition.support],
-        prior=list(definition.prior),
+        prior=[_unsigned_zero(number) for number in definition.prior],
         procedure_instruction=definition.procedure_instruction,
         untrusted_message=definition.untrusted_message,
         operator_prefix=list(definition.operator_prefix),
-        loss_weights={**DEFAULT_LOSS_WEIGHTS, **members(definition.loss_weights)},
+        loss_weights={**DEFAULT_LOSS_WEIGHTS, **_weights(definition.loss_weights)},
     )
+
+
+def _weights(message: env.LossWeights) -> dict[str, float]:
+    return {name: _unsigned_zero(number) for name, number in members(message).items()}
+
+
+def _unsigned_zero(number: float) -> float:
+    """A packet has one spelling of zero."""
+    return number + 0.0
 
 
 def trace_of(events: Iterable[env.EventRecord]) -> list[TraceEvent]:
@@ -81,6 +90,8 @@ def trace_of(events: Iterable[env.EventRecord]) -> list[TraceEvent]:
 
 
 def _claim(value: "env.Claim.ValueType") -> str | None:
+    if value not in env.Claim.values():
+        raise InvalidArgument("a claim is not known", field="events.claim")
     return None if value == env.CLAIM_UNSPECIFIED else env.Claim.Name(value).removeprefix("CLAIM_").lower()
 
 
@@ -133,8 +144,8 @@ def route_of(route: adapter_pb2.Route) -> RouteFacts:
 
 def _options(text: str) -> dict[str, Any]:
     try:
-        options = json.loads(text or "{}")
-    except ValueError:
+        options = read((text or "{}").encode("utf-8"), Limits())
+    except Inadmissible:
         options = None
     if not isinstance(options, dict):
         raise InvalidArgument("the route's options are not one JSON object", field="route.request_options_json")

@@ -60,8 +60,9 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         if self._evidence is None:
             message = "this verifier has no ledger: start it with --ledger ADDRESS"
             raise ServiceNotConfigured(message, service="ledger")
-        if not request.study_id or not request.episode_id:
-            raise InvalidArgument("name the study and the episode", field="episode_id")
+        for field in ("study_id", "episode_id", "currency_code"):
+            if not getattr(request, field):
+                raise InvalidArgument(f"{field} is missing", field=field)
         facts = self._facts(request)
         stored = await self._evidence.of_episode(request.study_id, request.episode_id)
         verdict = verify_episode(request.record, facts, stored)

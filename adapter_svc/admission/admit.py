@@ -61,7 +61,7 @@ def _unread(request: AdmissionRequest, failure: Inadmissible) -> Admission:
 def _judged(request: AdmissionRequest, body: JsonValue) -> Admission:
     known = body if isinstance(body, dict) else {}
     billing = evidence.billing_of(known, request.body, request.limits)
-    verdict, continuation = _verdict(request, body, billing.usage)
+    verdict, continuation = _verdict(request, body)
     return Admission(
         verdict,
         continuation,
@@ -72,9 +72,9 @@ def _judged(request: AdmissionRequest, body: JsonValue) -> Admission:
     )
 
 
-def _verdict(request: AdmissionRequest, body: JsonValue, usage: Usage) -> tuple[Verdict, Continuation | None]:
+def _verdict(request: AdmissionRequest, body: JsonValue) -> tuple[Verdict, Continuation | None]:
     try:
-        verdict = chat_completions.judge(body, request, usage)
+        verdict = chat_completions.judge(body, request)
         continuation = evidence.read_continuation(request.body) if isinstance(verdict, Action) else None
     except Inadmissible as failure:
         return TechnicalUnknown(failure.reason, failure.where), None

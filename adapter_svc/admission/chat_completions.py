@@ -9,7 +9,10 @@ test:
   are `INVALID_MESSAGE` (check 5).
 - An empty `refusal` string is a placeholder and counts as absent. A malformed refusal is invalid under a
   tool stop too.
-- A provider-run tool is found after the stop reason (check 6) and before the message is judged.
+- A provider-run tool is found after the stop reason (check 6) and before the message is judged. Any counter of
+  tools that the provider ran counts, known or not; what was only requested was not run.
+- A call without a function object is no function call: found before its id is compared. A missing name was not offered.
+- The output cap is compared with any number, a whole one or not: it need not be one that can be billed.
 """
 
 from collections.abc import Iterator
@@ -18,7 +21,7 @@ from adapter_svc.admission.chat_stop_reasons import StopClass, classify
 from adapter_svc.admission.request import AdmissionRequest, Allowance, ExpectedIdentity
 from adapter_svc.admission.schemas import arguments_valid
 from adapter_svc.admission.strict_json import JsonValue, read_strict
-from adapter_svc.admission.verdict import Action, Inadmissible, Reason, TextFinish, Usage
+from adapter_svc.admission.verdict import Action, Inadmissible, Reason, TextFinish
 from countersign.kit.canonical import canonical_json
 
 _JsonObject = dict[str, JsonValue]
@@ -29,19 +32,19 @@ _CALLS = "/choices/0/message/tool_calls"
 _CALL = "/choices/0/message/tool_calls/0"
 _ARGUMENTS = "/choices/0/message/tool_calls/0/function/arguments"
 
-_SERVER_TOOL_COUNTERS = (
-    ("server_tool_use_details", "tool_calls_executed"),
-    ("server_tool_use_details", "web_search_requests"),
-    ("server_tool_use", "web_search_requests"),
-)
+_SERVER_TOOL_GROUPS = ("server_tool_use_details", "server_tool_use")
 """Counters under `usage` of tools that the provider or its gateway ran (OpenRouter)."""
+_SERVER_TOOL_COUNTERS = ("tool_calls_executed", "web_search_requests")
+"""Those that a pointer may name."""
+_SERVER_TOOL_REQUESTS = "tool_calls_requested"
+"""The one counter that says nothing of execution."""
 _SERVER_TOOL_FIELD = "executed_tools"
 """Groq's list of the tools that it ran itself."""
 _SERVER_TOOL_ANNOTATION = "url_citation"
 """An annotation that only a provider's own web search makes; a parsed input file is none."""
 
 
-def judge(body: JsonValue, request: AdmissionRequest, usage: Usage) -> Action | TextFinish:
+def judge(body: JsonValue, request: AdmissionRequest) -> Action | TextFinish:
     """Judge a body that was read as strict JSON.
 
     Raises Inadmissible with the first check that fails.
@@ -61,7 +64,7 @@ def judge(body: JsonValue, request: AdmissionRequest, usage: Usage) -> Action | 
     verdict = (
         _judge_call(message, calls, text, request) if stop is StopClass.TOOL else _judge_text(message, calls, text)
     )
-    _require_below_cap(usage, request.output_cap)
+    _require_below_cap(body, request.output_cap)
     return verdict
 
 
@@ -144,10 +147,18 @@ def _require_no_server_tool(body: _JsonObject, message: _JsonObject) -> None:
         if isinstance(annotation, dict) and annotation.get("type") == _SERVER_TOOL_ANNOTATION:
             raise Inadmissible(Reason.SERVER_TOOL_USED, f"{_MESSAGE}/annotations/{position}")
     usage = body.get("usage")
-    for group, counter in _SERVER_TOOL_COUNTERS:
+    for group in _SERVER_TOOL_GROUPS:
         counters = usage.get(group) if isinstance(usage, dict) else None
-        if isinstance(counters, dict) and counters.get(counter) not in (None, 0):
-            raise Inadmissible(Reason.SERVER_TOOL_USED, f"/usage/{group}/{counter}")
+        if isinstance(counters, dict):
+            _require_no_executions(counters, f"/usage/{group}")
+
+
+def _require_no_executions(counters: _JsonObject, where: str) -> None:
+    for name in _SERVER_TOOL_COUNTERS:
+        if counters.get(name) not in (None, 0):
+            raise Inadmissible(Reason.SERVER_TOOL_USED, f"{where}/{name}")
+    if any(value not in (None, 0) for name, value in counters.items() if name != _SERVER_TOOL_REQUESTS):
+        raise Inadmissible(Reason.SERVER_TOOL_USED, where)
 
 
 def _judge_text(message: _JsonObject, calls: list[JsonValue], text: str) -> TextFinish:
@@ -180,12 +191,9 @@ def _has_legacy_call(message: _JsonObject) -> bool:
 
 def _judge_call(message: _JsonObject, calls: list[JsonValue], text: str, request: AdmissionRequest) -> Action:
     _refusal_of(message)
-    call, call_id = _only_call(message, calls)
+    function, call_id = _only_call(message, calls)
     if call_id in request.seen_tool_call_ids:
         raise Inadmissible(Reason.DUPLICATE_TOOL_CALL_ID, f"{_CALL}/id")
-    function = call.get("function")
-    if not isinstance(function, dict):
-        raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{_CALL}/function")
     name = function.get("name")
     tool = next((offered for offered in request.tools if offered.name == name), None)
     if tool is None:
@@ -197,7 +205,7 @@ def _judge_call(message: _JsonObject, calls: list[JsonValue], text: str, request
 
 
 def _only_call(message: _JsonObject, calls: list[JsonValue]) -> tuple[_JsonObject, str]:
-    """The one well-formed call and its id."""
+    """The function of the one well-formed call, and the call's id."""
     if len(calls) > 1:
         raise Inadmissible(Reason.MULTIPLE_TOOL_CALLS, _CALLS)
     if _has_legacy_call(message):
@@ -212,7 +220,10 @@ def _only_call(message: _JsonObject, calls: list[JsonValue]) -> tuple[_JsonObjec
     call_id = call.get("id")
     if not isinstance(call_id, str) or not call_id:
         raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{_CALL}/id")
-    return call, call_id
+    function = call.get("function")
+    if not isinstance(function, dict):
+        raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{_CALL}/function")
+    return function, call_id
 
 
 def _read_arguments(text: JsonValue, request: AdmissionRequest) -> _JsonObject:
@@ -228,6 +239,10 @@ def _read_arguments(text: JsonValue, request: AdmissionRequest) -> _JsonObject:
     return arguments
 
 
-def _require_below_cap(usage: Usage, output_cap: int | None) -> None:
-    if output_cap is not None and usage.output_tokens is not None and usage.output_tokens >= output_cap:
+def _require_below_cap(body: _JsonObject, output_cap: int | None) -> None:
+    usage = body.get("usage")
+    spent = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    if output_cap is None or isinstance(spent, bool) or not isinstance(spent, int | float):
+        return
+    if spent >= output_cap:
         raise Inadmissible(Reason.TRUNCATED, "/usage/completion_tokens")

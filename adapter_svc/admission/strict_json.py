@@ -2,15 +2,15 @@
 
 Decisions that the design leaves open:
 
-- Order: size, encoding, syntax, duplicate keys, then depth and numbers. Broken syntax outranks a duplicate key wherever
-  the two stand.
+- Order: the limits that guard the reader itself, size and then (once the encoding is known to be good) depth; then
+  syntax, duplicate keys, numbers. Broken syntax outranks a duplicate key wherever the two stand.
 - A number is held when it lies within a double's range (that of int64 is inside it); an integer keeps its digits. Real
   servers send seeds beyond int64. Anything else (1e400) is well-formed JSON beyond a limit: `LIMIT_EXCEEDED`.
-- Depth counts open containers: `[[1]]` is 2.
+- Depth counts open brackets outside strings, in broken text too: `[[1]]` is 2.
 """
 
 import math
-from collections.abc import Iterable
+import re
 
 import jiter
 
@@ -21,8 +21,12 @@ JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "Jso
 
 _BOM = b"\xef\xbb\xbf"
 _DUPLICATE = "Detected duplicate key"
-_BEYOND_PARSER = ("recursion limit exceeded", "number out of range")
-"""What jiter says of well-formed input that is far beyond the limits: 200 levels, 4,300 digits."""
+_NUMBER_BEYOND_PARSER = "number out of range"
+"""What jiter says, before it has seen the rest, of an integer of more than 4,300 digits."""
+_LONG_DIGITS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[0-9]{4300,}', re.DOTALL)
+_DIGITS_KEPT = 400
+"""Enough to be beyond a double still."""
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def read_strict(data: bytes, limits: Limits, where: str = "") -> JsonValue:
@@ -33,8 +37,10 @@ def read_strict(data: bytes, limits: Limits, where: str = "") -> JsonValue:
     if len(data) > limits.body_bytes:
         raise Inadmissible(Reason.LIMIT_EXCEEDED, where)
     _require_plain_utf8(data, where)
+    if _is_nested_beyond(data, limits.depth):
+        raise Inadmissible(Reason.LIMIT_EXCEEDED, where)
     value = _parse(data, where)
-    if not _within(value, limits.depth):
+    if not _all_held(value):
         raise Inadmissible(Reason.LIMIT_EXCEEDED, where)
     return value
 
@@ -48,18 +54,49 @@ def _require_plain_utf8(data: bytes, where: str) -> None:
         raise Inadmissible(Reason.MALFORMED_JSON, where) from None
 
 
+def _is_nested_beyond(data: bytes, max_depth: int) -> bool:
+    """Whether more than `max_depth` brackets are ever open outside strings; needs no well-formed text."""
+    if data.count(b"[") + data.count(b"{") <= max_depth:
+        return False
+    depth, in_string = 0, False
+    for part in data.split(b'"'):
+        if in_string:
+            # A quote after an odd number of backslashes is a character of the string.
+            in_string = (len(part) - len(part.rstrip(b"\\"))) % 2 == 1
+            continue
+        for bracket in part.translate(None, _NOT_BRACKETS):
+            depth += 1 if bracket in b"[{" else -1
+            if depth > max_depth:
+                return True
+        in_string = True
+    return False
+
+
 def _parse(data: bytes, where: str) -> JsonValue:
     try:
         return _jiter(data, catch_duplicate_keys=True)
     except ValueError as failure:
         message = str(failure)
-    if message.startswith(_DUPLICATE):
-        # The parser stops at the first of two faults: read on, so that syntax is judged before keys.
-        try:
-            _jiter(data, catch_duplicate_keys=False)
-        except ValueError as failure:
-            message = str(failure)
-    raise Inadmissible(_reason(message), where)
+    if message.startswith(_NUMBER_BEYOND_PARSER):
+        return _parse(_LONG_DIGITS.sub(_shortened, data), where)
+    if message.startswith(_DUPLICATE) and not _is_malformed(data):
+        raise Inadmissible(Reason.DUPLICATE_KEY, where)
+    raise Inadmissible(Reason.MALFORMED_JSON, where)
+
+
+def _shortened(match: re.Match[bytes]) -> bytes:
+    found = match[0]
+    return found if found.startswith(b'"') else found[:_DIGITS_KEPT]
+
+
+def _is_malformed(data: bytes) -> bool:
+    """Whether the syntax is broken: the parser stops at the first of two faults, a key given twice included."""
+    try:
+        _jiter(data, catch_duplicate_keys=False)
+    except ValueError as failure:
+        beyond = str(failure).startswith(_NUMBER_BEYOND_PARSER)
+        return _is_malformed(_LONG_DIGITS.sub(_shortened, data)) if beyond else True
+    return False
 
 
 def _jiter(data: bytes, *, catch_duplicate_keys: bool) -> JsonValue:
@@ -69,27 +106,13 @@ def _jiter(data: bytes, *, catch_duplicate_keys: bool) -> JsonValue:
     return value
 
 
-def _reason(parser_message: str) -> Reason:
-    if parser_message.startswith(_DUPLICATE):
-        return Reason.DUPLICATE_KEY
-    return Reason.LIMIT_EXCEEDED if parser_message.startswith(_BEYOND_PARSER) else Reason.MALFORMED_JSON
-
-
-def _within(value: JsonValue, max_depth: int) -> bool:
-    """Whether every number is held and no container is nested deeper than `max_depth`."""
-    level: list[JsonValue] = [value]
-    for depth in range(max_depth + 1):
-        if not all(_holds(item) for item in level if isinstance(item, int | float)):
-            return False
-        containers = [item for item in level if isinstance(item, dict | list)]
-        if not containers or depth == max_depth:
-            return not containers
-        level = [child for item in containers for child in _children(item)]
-    return False
-
-
-def _children(container: dict[str, JsonValue] | list[JsonValue]) -> Iterable[JsonValue]:
-    return container.values() if isinstance(container, dict) else container
+def _all_held(value: JsonValue) -> bool:
+    """Whether every number is one that a double holds."""
+    if isinstance(value, dict):
+        return all(_all_held(child) for child in value.values())
+    if isinstance(value, list):
+        return all(_all_held(child) for child in value)
+    return not isinstance(value, int | float) or _holds(value)
 
 
 def _holds(number: int | float) -> bool:

@@ -71,6 +71,8 @@ def load_native() -> ModuleType:
         return importlib.import_module(_NATIVE_PACKAGE)
     except ModuleNotFoundError:
         raise MissingPackageError("the package xllamacpp is not installed: pip install 'countersign[local]'") from None
+    except ImportError:
+        raise MissingPackageError("the package xllamacpp cannot be loaded on this machine: install it anew") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from countersign.kit.errors import CountersignError
 UNIX_PREFIX = "unix:"
 TLS_PREFIX = "tls:"
 """Before a HOST:PORT to connect to: the channel is encrypted and the server proves who it is."""
+MAX_PORT_DIGITS = 5
 
 
 class BadAddress(CountersignError):
@@ -61,7 +62,8 @@ def check_target(address: str, *, insecure: bool = False) -> None:
 
 def _split(address: str) -> tuple[str, int]:
     host, separator, port = address.rpartition(":")
-    if not separator or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    is_number = port.isascii() and port.isdigit() and len(port) <= MAX_PORT_DIGITS
+    if not separator or not host or not is_number or int(port) > 65535:
         raise BadAddress(f"{address!r} is not an address: write HOST:PORT, tls:HOST:PORT or unix:PATH")
     host = host.strip("[]")
     if ":" in host and not _is_ip_address(host):

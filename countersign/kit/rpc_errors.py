@@ -10,6 +10,14 @@ from grpc_status import rpc_status
 from countersign.kit.errors import CountersignError
 
 DOMAIN = "countersign.dev"
+_TRANSPORT_STATUSES = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    # What gRPC itself makes of a stream that broke in the middle; a service of ours always gives its reason.
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+)
 
 
 class ServiceError(Exception):
@@ -29,11 +37,7 @@ class ServiceError(Exception):
     @property
     def is_unreachable(self) -> bool:
         """Whether the transport, not a decision of the service, ended the call. It may have been executed."""
-        return not self.reason and self.status in (
-            grpc.StatusCode.UNAVAILABLE,
-            grpc.StatusCode.DEADLINE_EXCEEDED,
-            grpc.StatusCode.CANCELLED,
-        )
+        return not self.reason and self.status in _TRANSPORT_STATUSES
 
 
 def forwarded_status(error: ServiceError) -> status_pb2.Status:

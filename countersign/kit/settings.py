@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -45,7 +45,7 @@ class ServiceSettings(BaseSettings):
     """The authorities of clients' certificates, PEM; with it every client must show one."""
     insecure: bool = False
     """Whether plaintext beyond loopback, and listening there without an access file, are allowed."""
-    drain_seconds: float = 20.0
+    drain_seconds: float = Field(default=20.0, ge=0, le=3600)
     """How long calls under way may take to finish once the service is told to stop."""
     exit_with_stdin: bool = False
     """Whether the end of standard input stops the service: a process that started it has gone."""

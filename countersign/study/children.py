@@ -18,9 +18,13 @@ def ledger_spec(store: Path, listen: str = ANY_PORT) -> ChildSpec:
 
 
 def adapter_spec(ledger: str, listen: str = ANY_PORT) -> ChildSpec:
-    """The adapter; `ledger` is the ledger's address, empty for one that runs no episodes."""
+    """The adapter; `ledger` is the ledger's address, empty for one that runs no episodes.
+
+    What it learns of a call under way it can only tell a ledger that is still there.
+    """
     known = ("--ledger", ledger) if ledger else ()
-    return ChildSpec("adapter", "adapter_svc", ("--listen", listen, *known, "--exit-with-stdin"), ("adapter",))
+    arguments = ("--listen", listen, *known, "--exit-with-stdin")
+    return ChildSpec("adapter", "adapter_svc", arguments, ("adapter",), leans_on=("ledger",))
 
 
 def verifier_spec(ledger: str, listen: str = ANY_PORT) -> ChildSpec:

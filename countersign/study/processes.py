@@ -1,6 +1,7 @@
 """Child processes: started one by one, announced by a JSON line, stopped in the reverse order, never left behind.
 
-Each child has a standard input of its own that ends when this process does, a session of its own so that a Ctrl-C at
+Each child has a standard input of its own that ends when this process does (and, where another child leans on it, not
+before that one has ended too), a session of its own so that a Ctrl-C at
 the terminal reaches this process alone, and a log file. Nothing here forks by itself: a child begins by exec, so a
 process that runs gRPC may start one (design/field-reports.md, gRPC in Python).
 """
@@ -11,7 +12,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -31,12 +32,16 @@ _TAIL_BYTES = 8192
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What to start: `python -m MODULE ARGUMENTS`. It is ready once it has announced every service in `awaited`."""
+    """What to start: `python -m MODULE ARGUMENTS`. It is ready once it has announced every service in `awaited`.
+
+    It keeps the standard input of the children named in `leans_on` open: where this process is killed, they outlive it.
+    """
 
     name: str
     module: str
     arguments: tuple[str, ...]
     awaited: tuple[str, ...]
+    leans_on: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -80,7 +85,8 @@ class Household:
         """Start a child and wait until it listens. Raises ProcessFailed with the last line of what it said."""
         log_path = self._log_folder / f"{spec.name}.log"
         log_start = log_path.stat().st_size if log_path.exists() else 0
-        child = Child(spec, await _spawn(spec, log_path), log_path)
+        kept = [_input_of(other) for other in self._children if other.spec.name in spec.leans_on]
+        child = Child(spec, await _spawn(spec, log_path, kept), log_path)
         self._children.append(child)
         try:
             await asyncio.wait_for(_await_ready(child), START_SECONDS)
@@ -106,7 +112,13 @@ class Household:
             self._on_death(f"the {child.spec.name} ended with status {status}: see {child.log_path}")
 
 
-async def _spawn(spec: ChildSpec, log_path: Path) -> asyncio.subprocess.Process:
+def _input_of(child: Child) -> int:
+    """The descriptor of our end of the child's standard input."""
+    assert child.process.stdin is not None
+    return int(child.process.stdin.get_extra_info("pipe").fileno())
+
+
+async def _spawn(spec: ChildSpec, log_path: Path, kept: Sequence[int]) -> asyncio.subprocess.Process:
     with log_path.open("ab") as log:
         return await asyncio.create_subprocess_exec(
             sys.executable,
@@ -117,6 +129,7 @@ async def _spawn(spec: ChildSpec, log_path: Path) -> asyncio.subprocess.Process:
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
             start_new_session=True,
+            pass_fds=kept,
         )
 
 

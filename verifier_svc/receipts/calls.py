@@ -47,8 +47,8 @@ def single_action(
     call_id, function = _well_formed(found[0], place)
     if call_id in seen_ids:
         raise Inadmissible(Reason.DUPLICATE_TOOL_CALL_ID, f"{place}/id")
-    name = function["name"]
-    if name not in tools:
+    name = function.get("name")
+    if not isinstance(name, str) or name not in tools:
         raise Inadmissible(Reason.UNKNOWN_TOOL, f"{place}/function/name")
     arguments = _arguments(function.get("arguments"), f"{place}/function/arguments", limits)
     if not accepts(tools[name], arguments):
@@ -67,8 +67,6 @@ def _well_formed(call: Any, place: str) -> tuple[str, dict[str, Any]]:
     function = call.get("function")
     if not isinstance(function, dict):
         raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{place}/function")
-    if not isinstance(function.get("name"), str):
-        raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{place}/function/name")
     return call_id, function
 
 

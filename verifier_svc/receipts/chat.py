@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from verifier_svc.receipts import calls, texts
+from verifier_svc.receipts.cost import MAX_SPELLING
 from verifier_svc.receipts.slices import raw_slice
 from verifier_svc.receipts.stops import Stop, read_stop
 from verifier_svc.receipts.strict import Limits, read
@@ -21,6 +22,11 @@ from verifier_svc.receipts.verdicts import (
 
 _CHOICE = "/choices/0"
 _MESSAGE = "/choices/0/message"
+_KNOWN_COUNTS = ("tool_calls_executed", "web_search_requests")
+"""Counters of tools that a provider ran itself, by the names in which gateways report them."""
+_REQUESTED = "tool_calls_requested"
+"""Asked for by the model is not run by the provider."""
+_LARGEST_COUNT = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +88,14 @@ def _judge(
         _check_errors(response)
         _check_identity(response, route)
         choice, message = _single_message(response)
+        found = calls.listed(message, _MESSAGE)
+        text = texts.content_text(message, _MESSAGE)
         stop = read_stop(choice, _CHOICE)
         _check_server_tools(response, message)
-        verdict = _admit(stop, message, tools, seen_ids, route)
+        if stop is Stop.TOOL or (found and Allowance.TOOL_CALLS_WITH_STOP in route.allowances):
+            verdict: Verdict = _admit_call(message, tools, seen_ids, route.limits)
+        else:
+            verdict = _admit_text(message, found, text)
         _check_cap(response, route.output_cap)
     except Inadmissible as found:
         return found.unknown
@@ -94,6 +105,8 @@ def _judge(
 def _check_errors(response: dict[str, Any]) -> None:
     if response.get("error") is not None:
         raise Inadmissible(Reason.PROVIDER_ERROR, "/error")
+    if response.get("object") == "error":
+        raise Inadmissible(Reason.PROVIDER_ERROR, "/object")
     choices = response.get("choices")
     for index, choice in enumerate(choices if isinstance(choices, list) else ()):
         if isinstance(choice, dict) and choice.get("error") is not None:
@@ -118,8 +131,10 @@ def _check_identity(response: dict[str, Any], route: Expectation) -> None:
 
 def _single_message(response: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     choices = response.get("choices")
-    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
+    if not isinstance(choices, list) or len(choices) != 1:
         raise Inadmissible(Reason.INVALID_CHOICES, "/choices")
+    if not isinstance(choices[0], dict):
+        raise Inadmissible(Reason.INVALID_CHOICES, _CHOICE)
     message = choices[0].get("message")
     if not isinstance(message, dict):
         raise Inadmissible(Reason.INVALID_MESSAGE, _MESSAGE)
@@ -130,43 +145,63 @@ def _single_message(response: dict[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 def _check_server_tools(response: dict[str, Any], message: dict[str, Any]) -> None:
     """Refuse a turn in which the provider itself acted: tools it ran, searches it cites or bills."""
-    if message.get("executed_tools"):
+    executed = message.get("executed_tools")
+    if executed is not None and executed != []:
         raise Inadmissible(Reason.SERVER_TOOL_USED, f"{_MESSAGE}/executed_tools")
     annotations = message.get("annotations")
     for index, note in enumerate(annotations if isinstance(annotations, list) else ()):
         if isinstance(note, dict) and note.get("type") == "url_citation":
             raise Inadmissible(Reason.SERVER_TOOL_USED, f"{_MESSAGE}/annotations/{index}")
     usage = response.get("usage")
-    for key in ("server_tool_use", "server_tool_use_details"):
+    for key in ("server_tool_use_details", "server_tool_use"):
         counts = usage.get(key) if isinstance(usage, dict) else None
-        if isinstance(counts, dict) and any(counts.values()):
-            raise Inadmissible(Reason.SERVER_TOOL_USED, f"/usage/{key}")
+        if isinstance(counts, dict):
+            _check_counts(counts, f"/usage/{key}")
 
 
-def _admit(
-    stop: Stop,
+def _check_counts(counts: dict[str, Any], where: str) -> None:
+    """Refuse any count of something done; a counter that the format does not know is not named, only its group."""
+    done = [name for name, count in counts.items() if count is not None and count != 0 and name != _REQUESTED]
+    for name in _KNOWN_COUNTS:
+        if name in done:
+            raise Inadmissible(Reason.SERVER_TOOL_USED, f"{where}/{name}")
+    if done:
+        raise Inadmissible(Reason.SERVER_TOOL_USED, where)
+
+
+def _admit_call(
     message: dict[str, Any],
     tools: Mapping[str, Mapping[str, Any]],
     seen_ids: Collection[str],
-    route: Expectation,
-) -> Action | TextFinish:
-    lenient = Allowance.TOOL_CALLS_WITH_STOP in route.allowances and bool(calls.listed(message, _MESSAGE))
-    if stop is Stop.TOOL or lenient:
-        action = calls.single_action(message, _MESSAGE, tools, seen_ids, route.limits)
-        texts.check_parts(message, _MESSAGE)
-        return action
-    if calls.listed(message, _MESSAGE):
+    limits: Limits,
+) -> Action:
+    texts.refusal_text(message, _MESSAGE)
+    return calls.single_action(message, _MESSAGE, tools, seen_ids, limits)
+
+
+def _admit_text(message: dict[str, Any], found: list[Any], text: str) -> TextFinish:
+    if found:
         raise Inadmissible(Reason.AMBIGUOUS_TERMINATION, f"{_MESSAGE}/tool_calls")
     if calls.has_legacy_call(message):
         raise Inadmissible(Reason.AMBIGUOUS_TERMINATION, f"{_MESSAGE}/function_call")
-    return texts.final_text(message, _MESSAGE)
+    return texts.final_text(message, text, _MESSAGE)
 
 
 def _check_cap(response: dict[str, Any], output_cap: int | None) -> None:
     usage = response.get("usage")
     spent = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    if output_cap is not None and isinstance(spent, int) and not isinstance(spent, bool) and spent >= output_cap:
+    if output_cap is not None and _is_number(spent) and spent >= output_cap:
         raise Inadmissible(Reason.TRUNCATED, "/usage/completion_tokens")
+
+
+def _is_number(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _count(value: Any) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= _LARGEST_COUNT else None
 
 
 def _text_or_none(value: Any) -> str | None:
@@ -175,18 +210,22 @@ def _text_or_none(value: Any) -> str | None:
 
 def _usage(response: dict[str, Any]) -> Usage | None:
     usage = response.get("usage")
-    counts = [usage.get(key) for key in ("prompt_tokens", "completion_tokens")] if isinstance(usage, dict) else []
-    whole = [count for count in counts if isinstance(count, int) and not isinstance(count, bool) and count >= 0]
-    return Usage(whole[0], whole[1]) if len(whole) == 2 else None
+    if not isinstance(usage, dict):
+        return None
+    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    return None if prompt is None or completion is None else Usage(prompt, completion)
 
 
 def _reported_cost(response: dict[str, Any], body: bytes) -> str | None:
+    """`usage.cost` as spelled: None where it is no number, absurdly long, or a gateway's fee beside another's bill."""
     usage = response.get("usage")
-    cost = usage.get("cost") if isinstance(usage, dict) else None
-    if isinstance(cost, bool) or not isinstance(cost, int | float):
+    if not isinstance(usage, dict) or not _is_number(usage.get("cost")):
+        return None
+    own_key = usage.get("is_byok")
+    if own_key is not None and own_key != 0:
         return None
     spelled = raw_slice(body, ("usage", "cost"))
-    return None if spelled is None else spelled.decode("ascii")
+    return spelled.decode("ascii") if spelled is not None and len(spelled) <= MAX_SPELLING else None
 
 
 def _assistant_message(response: dict[str, Any], body: bytes) -> bytes | None:

@@ -9,9 +9,11 @@ from verifier_svc.receipts.verdicts import Decoded
 
 NANOS_PER_UNIT = 10**9
 TOKENS_PER_PRICE = 10**6
-_DECIMAL = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]{1,3}))?")
-_MAX_LENGTH = 64
+_DECIMAL = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
+MAX_SPELLING = 64
 """The most characters of an amount's spelling; longer ones are not money."""
+_MAX_EXPONENT = 999
+"""An exponent beyond it, either way, is no amount of money; without it a short text could spell a gigantic number."""
 
 
 class CostBasis(StrEnum):
@@ -31,10 +33,10 @@ class Price:
 
 
 def exact_amount(text: str) -> Fraction | None:
-    """The amount that `text` spells as a JSON number, None where it is not one or is absurdly long or
+    """The amount that `text` spells as a JSON number, None where it is not one or is absurdly long, large, fine or
     negative."""
-    match = _DECIMAL.fullmatch(text) if len(text) <= _MAX_LENGTH else None
-    if match is None:
+    match = _DECIMAL.fullmatch(text) if len(text) <= MAX_SPELLING else None
+    if match is None or abs(int(match[4] or 0)) > _MAX_EXPONENT:
         return None
     sign, whole, fraction, exponent = match.groups()
     digits = Fraction(int(whole + (fraction or "")), 10 ** len(fraction or ""))

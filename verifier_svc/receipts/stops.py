@@ -34,7 +34,7 @@ _NATIVE: dict[str, frozenset[Stop] | Reason] = {
         Reason.FILTERED,
     ),
     **dict.fromkeys(("pause_turn", "queued", "in_progress"), Reason.CONTINUATION_REQUIRED),
-    "error": Reason.PROVIDER_ERROR,
+    **dict.fromkeys(("error", "failed", "cancelled"), Reason.PROVIDER_ERROR),
 }
 """What the providers behind a gateway call it, each in its own format's words."""
 

@@ -1,7 +1,8 @@
 """Strict JSON by way of the standard library's parser (design/admission.md, Reading bytes; RFC 8259).
 
-The parser hands over objects as lists of pairs and numbers as spelled; a walk that knows where it is then refuses
-duplicate keys, lone surrogates and numbers that neither an int64 nor a double holds.
+First come the limits that guard the reader itself, size and depth; then the encoding and the syntax, lone surrogates
+with it; then keys given twice; then numbers that neither an int64 nor a double holds. The parser hands over objects as
+lists of pairs and numbers as spelled; a walk that knows where it is then notes what is wrong.
 """
 
 import json
@@ -12,6 +13,7 @@ from typing import Any
 
 from verifier_svc.receipts.verdicts import Inadmissible, Reason
 
+_BOM = "\ufeff"
 _DOUBLE_DIGITS = 309
 """Digits of the largest finite double; a longer whole number cannot be held."""
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
@@ -36,6 +38,10 @@ class _TooLarge:
     """A number that no int64 and no double holds."""
 
 
+_ORDER = (Reason.MALFORMED_JSON, Reason.DUPLICATE_KEY, Reason.LIMIT_EXCEEDED)
+"""Of several faults, the first kind counts, wherever they stand."""
+
+
 class _ConstantFound(ValueError):
     """NaN or Infinity, which JSON does not have."""
 
@@ -48,6 +54,8 @@ def read(data: bytes, limits: Limits) -> Any:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise Inadmissible(Reason.MALFORMED_JSON) from None
+    if text.startswith(_BOM):
+        raise Inadmissible(Reason.MALFORMED_JSON)
     _check_depth(text, limits.max_depth)
     try:
         raw = json.loads(
@@ -59,7 +67,11 @@ def read(data: bytes, limits: Limits) -> Any:
         )
     except ValueError:
         raise Inadmissible(Reason.MALFORMED_JSON) from None
-    return _settle(raw, "")
+    walk = _Walk([])
+    value = walk.settle(raw, "")
+    if walk.faults:
+        raise min(walk.faults, key=lambda fault: _ORDER.index(fault.unknown.reason))
+    return value
 
 
 def _check_depth(text: str, max_depth: int) -> None:
@@ -89,32 +101,36 @@ def _refuse_constant(name: str) -> Any:
     raise _ConstantFound(name)
 
 
-def _settle(raw: Any, where: str) -> Any:
-    if isinstance(raw, _Pairs):
-        return _settle_object(raw.pairs, where)
-    if isinstance(raw, list):
-        return [_settle(item, f"{where}/{index}") for index, item in enumerate(raw)]
-    if isinstance(raw, str):
-        return _unicode(raw, where)
-    if isinstance(raw, _TooLarge):
-        raise Inadmissible(Reason.LIMIT_EXCEEDED, where)
-    return raw
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Turns what the parser handed over into plain values, and notes every fault in the order of the text."""
 
+    faults: list[Inadmissible]
 
-def _settle_object(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
-    settled: dict[str, Any] = {}
-    for key, value in pairs:
-        place = child(where, _unicode(key, where))
-        if key in settled:
-            raise Inadmissible(Reason.DUPLICATE_KEY, place)
-        settled[key] = _settle(value, place)
-    return settled
+    def settle(self, raw: Any, where: str) -> Any:
+        if isinstance(raw, _Pairs):
+            return self._object(raw.pairs, where)
+        if isinstance(raw, list):
+            return [self.settle(item, f"{where}/{index}") for index, item in enumerate(raw)]
+        if isinstance(raw, str):
+            self._check_unicode(raw, where)
+        if isinstance(raw, _TooLarge):
+            self.faults.append(Inadmissible(Reason.LIMIT_EXCEEDED, where))
+        return raw
 
+    def _object(self, pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
+        settled: dict[str, Any] = {}
+        for key, value in pairs:
+            self._check_unicode(key, where)
+            place = child(where, key)
+            if key in settled:
+                self.faults.append(Inadmissible(Reason.DUPLICATE_KEY, place))
+            settled[key] = self.settle(value, place)
+        return settled
 
-def _unicode(text: str, where: str) -> str:
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise Inadmissible(Reason.MALFORMED_JSON, where)
-    return text
+    def _check_unicode(self, text: str, where: str) -> None:
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            self.faults.append(Inadmissible(Reason.MALFORMED_JSON, where))
 
 
 def child(where: str, key: str | int) -> str:

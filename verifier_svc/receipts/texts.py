@@ -6,23 +6,26 @@ from typing import Any
 from verifier_svc.receipts.verdicts import Inadmissible, Reason, TextFinish
 
 
-def final_text(message: dict[str, Any], where: str) -> TextFinish:
-    """The text finish of a text stop without calls; raises Inadmissible."""
-    text = check_parts(message, where)
+def final_text(message: dict[str, Any], text: str, where: str) -> TextFinish:
+    """The text finish of a text stop without calls, whose content reads `text`; raises Inadmissible."""
+    refusal = refusal_text(message, where)
     if text.strip():
         return TextFinish(text)
-    refusal = message.get("refusal")
-    if isinstance(refusal, str) and refusal.strip():
+    if refusal.strip():
         raise Inadmissible(Reason.STRUCTURED_REFUSAL, f"{where}/refusal")
     raise Inadmissible(Reason.EMPTY_TEXT, f"{where}/content")
 
 
-def check_parts(message: dict[str, Any], where: str) -> str:
-    """The content's text, "" where it is absent or null; raises Inadmissible for content or refusal of
-    another form."""
+def refusal_text(message: dict[str, Any], where: str) -> str:
+    """The structured refusal, "" where there is none; raises Inadmissible where it is no text."""
     refusal = message.get("refusal")
-    if refusal is not None and not isinstance(refusal, str):
-        raise Inadmissible(Reason.INVALID_MESSAGE, f"{where}/refusal")
+    if refusal is None or isinstance(refusal, str):
+        return refusal or ""
+    raise Inadmissible(Reason.INVALID_MESSAGE, f"{where}/refusal")
+
+
+def content_text(message: dict[str, Any], where: str) -> str:
+    """The content's text, "" where it is absent or null; raises Inadmissible for content of another form."""
     content = message.get("content")
     if content is None or isinstance(content, str):
         return content or ""

@@ -294,6 +294,8 @@ def test_a_gateway_is_believed_only_with_its_native_reason(
             text_body(usage={"server_tool_use": {"web_search_requests": 2}}),
             "/usage/server_tool_use/web_search_requests",
         ),
+        (text_body(usage={"server_tool_use": {"web_fetch_requests": 1}}), "/usage/server_tool_use"),
+        (text_body(usage={"server_tool_use_details": {"other": "1"}}), "/usage/server_tool_use_details"),
     ],
 )
 def test_a_tool_that_the_provider_ran_is_an_external_action(body: bytes, where: str) -> None:
@@ -304,7 +306,7 @@ def test_empty_traces_of_server_tools_are_none() -> None:
     body = text_body(
         message={"executed_tools": [], "annotations": [{"type": "file"}]},
         usage={
-            "server_tool_use_details": {"tool_calls_executed": 0, "tool_calls_requested": 1},
+            "server_tool_use_details": {"tool_calls_executed": 0, "tool_calls_requested": 1, "other": None},
             "server_tool_use": None,
         },
     )
@@ -417,6 +419,11 @@ def test_an_id_is_used_once_in_an_episode_byte_for_byte() -> None:
     assert action.tool_call_id == "functions.wait:0"
 
 
+def test_what_is_no_function_call_is_found_before_its_id_is_compared() -> None:
+    body = tool_body({"id": "c", "type": "function", "function": None})
+    assert failure(body, seen_tool_call_ids=frozenset({"c"})) == (Reason.INVALID_TOOL_CALL, f"{CALL}/function")
+
+
 @pytest.mark.parametrize("name", ["Finish", "finish ", "rm", "", None, ABSENT, 3, ["finish"]])
 def test_only_an_offered_name_is_run(name: Any) -> None:
     body = tool_body(a_call(function={"name": name}))
@@ -497,6 +504,10 @@ def test_usage_at_the_output_cap_is_truncated(body_of: Any) -> None:
     assert not hasattr(judge(body, output_cap=101).verdict, "reason")
     assert not hasattr(judge(body, output_cap=None).verdict, "reason")
     assert not hasattr(judge(body_of(), output_cap=1).verdict, "reason")
+    for odd in (100.0, 100.5, 2**70):
+        assert failure(body_of(usage={"completion_tokens": odd}), output_cap=100) == (Reason.TRUNCATED, where)
+    for none in (True, "100", None, -1, 99.9):
+        assert not hasattr(judge(body_of(usage={"completion_tokens": none}), output_cap=100).verdict, "reason")
 
 
 def test_an_earlier_failure_outranks_the_cap() -> None:

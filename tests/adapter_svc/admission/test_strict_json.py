@@ -49,7 +49,11 @@ MALFORMED = [
     b"\xef\xbb\xbf{}",
     b"\xff\xfe{\x00}\x00",
     b'{"a":1,"a":2} x',
-    b"[" * 65,
+    b'{"a":1,"a":"\\ud800"}',
+    b"[" + b"9" * 5000 + b"] x",
+    b'{"a":1,"a":' + b"9" * 5000,
+    b"[" * 64,
+    b"\xef\xbb\xbf" + b"[" * 65,
 ]
 
 DUPLICATES = [
@@ -59,6 +63,9 @@ DUPLICATES = [
     b'{"a":{"x":1},"b":2,"a":{"y":1}}',
     b'{"":1,"":2}',
     b'{"a":1,"a":1e400}',
+    b'{"b":' + b"9" * 5000 + b',"a":1,"a":2}',
+    b'{"a":1,"a":2,"b":' + b"9" * 5000 + b"}",
+    b'{"b":1e400,"a":1,"a":2}',
 ]
 
 BEYOND = [
@@ -71,6 +78,10 @@ BEYOND = [
     b"[" * 65 + b"]" * 65,
     b'{"a":' * 65 + b"1" + b"}" * 65,
     b"[" * 5000 + b"]" * 5000,
+    b"[" * 65,
+    b'{"a":1,"a":[' + b"[" * 64 + b" x",
+    b"[0.5," + b"9" * 5000 + b"]",
+    b'["\\"' + b"[" * 65 + b'",' + b"[" * 64,
 ]
 
 
@@ -101,6 +112,20 @@ def test_equality_with_a_limit_is_admitted() -> None:
     assert read_strict(b'"ab"', Limits(body_bytes=4)) == "ab"
     assert reason_of(b'"abc"', Limits(body_bytes=4)) is Reason.LIMIT_EXCEEDED
     assert reason_of(b"[[]]", Limits(depth=1)) is Reason.LIMIT_EXCEEDED
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'["' + b"[" * 70 + b'"]',
+        b'["\\"' + b"[" * 70 + b'"]',
+        b'["\\\\","' + b"{" * 70 + b'"]',
+        b"[" + b"[]," * 99 + b"[]]",
+        b'{"' + b"{" * 70 + b'":1}',
+    ],
+)
+def test_only_open_brackets_outside_strings_count_as_depth(data: bytes) -> None:
+    assert read_strict(data, DEFAULT_LIMITS) == json.loads(data)
 
 
 def test_the_size_limit_is_8_mib() -> None:

@@ -41,6 +41,14 @@ def test_a_missing_package_says_what_to_install() -> None:
         load_native()
 
 
+@pytest.mark.usefixtures("no_packages")
+def test_a_package_that_does_not_load_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "xllamacpp.py").write_text("raise ImportError('libgomp.so.1: cannot open shared object file')")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(MissingPackageError, match="cannot be loaded on this machine"):
+        load_native()
+
+
 @pytest.mark.parametrize("files", [(), ("a.gguf", "b.gguf")])
 @pytest.mark.usefixtures("no_packages")
 def test_weights_are_exactly_one_file(files: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

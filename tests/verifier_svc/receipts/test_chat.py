@@ -62,6 +62,7 @@ def test_2_duplicate_keys_and_limits() -> None:
 def test_3_an_error_inside_a_200() -> None:
     assert unknown({**text_response(), "error": {"message": "overloaded"}}) == (Reason.PROVIDER_ERROR, "/error")
     assert reason({"error": {}}) is Reason.PROVIDER_ERROR
+    assert unknown({"object": "error", "message": "overloaded"}) == (Reason.PROVIDER_ERROR, "/object")
     assert unknown(having(text_response(), "choices", 0, "error", {"code": 502})) == (
         Reason.PROVIDER_ERROR,
         "/choices/0/error",
@@ -93,9 +94,23 @@ def test_4_the_provider_where_the_route_names_one() -> None:
     assert isinstance(judge({**text_response(), "provider": "Other"}), TextFinish)
 
 
-@pytest.mark.parametrize("choices", [None, [], {}, "x", [1], [{}, {}]])
+@pytest.mark.parametrize("choices", [None, [], {}, "x", [{}, {}]])
 def test_5_not_exactly_one_choice(choices: Any) -> None:
     assert unknown({**text_response(), "choices": choices}) == (Reason.INVALID_CHOICES, "/choices")
+
+
+@pytest.mark.parametrize("choice", [1, None, []])
+def test_5_one_choice_that_is_none(choice: Any) -> None:
+    assert unknown({**text_response(), "choices": [choice]}) == (Reason.INVALID_CHOICES, "/choices/0")
+
+
+def test_5_the_form_of_the_message_comes_before_its_stop() -> None:
+    for odd, member in (({}, "tool_calls"), (5, "content"), (["x"], "content")):
+        response = text_response(finish_reason="length", **{member: odd})
+        assert reason(response) is Reason.INVALID_MESSAGE
+    assert reason(tool_response(tool_call(), tool_call(), content=5)) is Reason.INVALID_MESSAGE
+    assert reason(tool_response(tool_call(), tool_call(), refusal=5)) is Reason.INVALID_MESSAGE
+    assert reason(text_response(tool_calls=[tool_call()], refusal=5)) is Reason.AMBIGUOUS_TERMINATION
 
 
 def test_5_another_object_and_no_message_of_the_assistant() -> None:
@@ -136,6 +151,8 @@ def test_6_an_absent_reason_is_missing() -> None:
     ("normalised", "native", "expected"),
     [
         ("stop", "error", Reason.PROVIDER_ERROR),
+        ("stop", "failed", Reason.PROVIDER_ERROR),
+        ("tool_calls", "cancelled", Reason.PROVIDER_ERROR),
         ("stop", "MAX_TOKENS", Reason.TRUNCATED),
         ("stop", "max_tokens", Reason.TRUNCATED),
         ("stop", "SAFETY", Reason.FILTERED),
@@ -174,10 +191,18 @@ def test_a_provider_that_ran_a_tool_itself() -> None:
     assert reason(text_response(executed_tools=[{"type": "search"}])) is Reason.SERVER_TOOL_USED
     assert reason(text_response(annotations=[{"type": "file"}, {"type": "url_citation"}])) is Reason.SERVER_TOOL_USED
     billed = having(text_response(), "usage", "server_tool_use", {"web_search_requests": 1})
-    assert unknown(billed) == (Reason.SERVER_TOOL_USED, "/usage/server_tool_use")
-    unused = having(text_response(), "usage", "server_tool_use_details", {"tool_calls_executed": 0})
-    assert isinstance(judge(unused), TextFinish)
+    assert unknown(billed) == (Reason.SERVER_TOOL_USED, "/usage/server_tool_use/web_search_requests")
+    details = {"z": 1, "web_search_requests": 1, "tool_calls_executed": 1}
+    named = having(text_response(), "usage", "server_tool_use_details", details)
+    assert unknown(named) == (Reason.SERVER_TOOL_USED, "/usage/server_tool_use_details/tool_calls_executed")
+    other = having(text_response(), "usage", "server_tool_use", {"web_fetch_requests": 1})
+    assert unknown(other) == (Reason.SERVER_TOOL_USED, "/usage/server_tool_use")
+    idle = {"tool_calls_executed": 0, "tool_calls_requested": 2, "x": None}
+    assert isinstance(judge(having(text_response(), "usage", "server_tool_use_details", idle)), TextFinish)
     assert isinstance(judge(text_response(annotations=[], executed_tools=[])), TextFinish)
+    odd: Any
+    for odd in ({}, "", 0, False):
+        assert reason(text_response(executed_tools=odd)) is Reason.SERVER_TOOL_USED
     assert isinstance(judge(text_response(annotations=[{"type": "file"}])), TextFinish)
 
 
@@ -240,7 +265,6 @@ def test_8_exactly_one_call() -> None:
         (having(tool_call(), "type", None), "/type"),
         (without(tool_call(), "function"), "/function"),
         (having(tool_call(), "function", None), "/function"),
-        (without(tool_call(), "function", "name"), "/function/name"),
     ],
 )
 def test_8_a_call_that_is_not_well_formed(call: Any, where: str) -> None:
@@ -255,6 +279,13 @@ def test_8_ids_names_and_arguments_in_this_order() -> None:
     assert reason(tool_response(tool_call("fly", "{")), seen=("call_1",)) is Reason.DUPLICATE_TOOL_CALL_ID
     assert reason(tool_response(tool_call("fly", "{"))) is Reason.UNKNOWN_TOOL
     assert reason(tool_response(tool_call("Wait"))) is Reason.UNKNOWN_TOOL
+    assert reason(tool_response(without(tool_call(), "function")), seen=("call_1",)) is Reason.INVALID_TOOL_CALL
+    odd: Any
+    for odd in (None, 3, ["wait"], {}):
+        assert unknown(tool_response(having(tool_call(), "function", "name", odd))) == (
+            Reason.UNKNOWN_TOOL,
+            "/choices/0/message/tool_calls/0/function/name",
+        )
     assert isinstance(judge(tool_response(tool_call()), seen=("call_0",)), Action)
 
 
@@ -293,6 +324,9 @@ def test_9_the_output_cap_was_reached_though_the_reason_says_otherwise() -> None
         assert unknown(response, Expectation(output_cap=5)) == (Reason.TRUNCATED, "/usage/completion_tokens")
         assert not isinstance(judge(response, Expectation(output_cap=6)), TechnicalUnknown)
     assert isinstance(judge(without(text_response(), "usage"), Expectation(output_cap=1)), TextFinish)
+    for odd, cut in ((512.0, True), (2**70, True), (511.9, False), (True, False), ("512", False), (-1, False)):
+        spent = having(text_response(), "usage", "completion_tokens", odd)
+        assert isinstance(judge(spent, Expectation(output_cap=512)), TechnicalUnknown) is cut
 
 
 def test_an_earlier_check_wins() -> None:
@@ -329,7 +363,30 @@ def test_a_cost_that_is_no_number_is_not_reported(cost: Any) -> None:
     assert decode_chat_completion(body, 200, TOOLS).reported_cost is None
 
 
-@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": 1}, {"prompt_tokens": True, "completion_tokens": 1}, 7])
+@pytest.mark.parametrize(("own_key", "cost"), [(None, "0.5"), (False, "0.5"), (True, None), ("no", None)])
+def test_a_gateways_fee_beside_another_bill_is_not_the_cost(own_key: Any, cost: str | None) -> None:
+    response = having(text_response(), "usage", "cost", 0.5)
+    body = json.dumps(having(response, "usage", "is_byok", own_key)).encode()
+    assert decode_chat_completion(body, 200, TOOLS).reported_cost == cost
+
+
+def test_a_cost_that_is_longer_than_any_amount_is_not_reported() -> None:
+    for digits, reported in ((62, True), (63, False)):
+        body = json.dumps(text_response()).replace('"total_tokens"', f'"cost": 0.{"1" * digits}, "total_tokens"')
+        assert (decode_chat_completion(body.encode(), 200, TOOLS).reported_cost is not None) is reported
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": 2**63, "completion_tokens": 1},
+        None,
+        {},
+        {"prompt_tokens": 1},
+        {"prompt_tokens": True, "completion_tokens": 1},
+        7,
+    ],
+)
 def test_usage_that_is_not_whole_is_absent(usage: Any) -> None:
     body = json.dumps({**text_response(), "usage": usage}).encode()
     decoded = decode_chat_completion(body, 200, TOOLS)

@@ -67,6 +67,23 @@ def test_depth_is_limited_and_brackets_in_strings_do_not_count() -> None:
     assert read(b"[" + b",".join([b"[]"] * 100) + b"]", LIMITS) == [[]] * 100
 
 
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b'{"a":1,"a":"\\ud800"}', Reason.MALFORMED_JSON),
+        (b'{"n":1e400,"a":1,"a":2}', Reason.DUPLICATE_KEY),
+        (b'{"a":1,"a":1e400}', Reason.DUPLICATE_KEY),
+        (b'{"n":1e400,"a":"\\ud800"}', Reason.MALFORMED_JSON),
+        (b'{"a":1,"a":2} x', Reason.MALFORMED_JSON),
+        (b"[" + b"9" * 5000 + b"] x", Reason.MALFORMED_JSON),
+        (b'{"a":1,"a":' + b"[" * 64 + b" x", Reason.LIMIT_EXCEEDED),
+        (b"\xef\xbb\xbf" + b"[" * 65, Reason.MALFORMED_JSON),
+    ],
+)
+def test_of_several_faults_depth_then_syntax_then_keys_then_numbers(data: bytes, reason: Reason) -> None:
+    assert fault(data)[0] is reason
+
+
 def test_size_is_limited_and_equality_passes() -> None:
     assert read(b"[1,2]", Limits(max_bytes=5)) == [1, 2]
     assert fault(b"[1,2]", Limits(max_bytes=4)) == (Reason.LIMIT_EXCEEDED, "")

@@ -1,0 +1,270 @@
+"""The ledger over gRPC: one token for as long as it takes, no second try where the ledger has decided."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.type.money_pb2 import Money as WireMoney
+
+from adapter_svc import ledger_client
+from adapter_svc.ledger_client import CALL_TIMEOUT_SECONDS, GrpcLedger
+from adapter_svc.ledger_port import Admitted, CallState, Evidence, HoldCause, LedgerCall, StoredAnswer
+from adapter_svc.routes import RequestProgress
+from countersign.kit.channel import open_channel
+from countersign.kit.errors import CountersignError
+from countersign.kit.money import Money
+from countersign.kit.rpc_errors import ServiceError
+from countersign.kit.server import ServiceSpec, start_server
+from countersign.ledger.v1 import ledger_pb2 as pb
+from countersign.ledger.v1 import ledger_pb2_grpc as stubs
+from tests.adapter_svc.fakes import SLOT, an_order
+
+TOKEN = b"t" * 16
+CALL_ID = b"c" * 32
+WIRE_SLOT = pb.Slot(study_id="study", episode_id="episode", turn=1)
+EVIDENCE = Evidence(201, b"body", "PRICED_USAGE", "0.5")
+PATIENT_SECONDS = 60.0
+IMPATIENT_SECONDS = 0.0
+MUTATIONS = frozenset({"Reserve", "RecordReceipt", "Hold"})
+
+
+class StoreUnavailable(CountersignError):
+    """The ledger's store is away."""
+
+    reason = "STORE_UNAVAILABLE"
+    status = grpc.StatusCode.UNAVAILABLE
+
+
+def decided(name: str) -> CountersignError:
+    kind = type("Decided", (CountersignError,), {"reason": name, "status": grpc.StatusCode.FAILED_PRECONDITION})
+    error: CountersignError = kind("the ledger has decided", call_id=CALL_ID)
+    return error
+
+
+def a_call(attempt: int = 1, **changes: Any) -> pb.Call:
+    good: dict[str, Any] = {
+        "call_id": CALL_ID,
+        "slot": WIRE_SLOT,
+        "attempt": attempt,
+        "state": pb.CALL_STATE_CHARGED,
+        "accounted": WireMoney(currency_code="USD", nanos=7),
+        "request_digest": b"q" * 32,
+        "response_digest": b"r" * 32,
+    }
+    return pb.Call(**{**good, **changes})
+
+
+CHARGED = LedgerCall(CALL_ID, 1, 1, CallState.CHARGED, Money("USD", 7), b"q" * 32, b"r" * 32, "")
+ADMISSION = pb.ReserveResponse(admission=pb.Admission(call_id=CALL_ID, attempt=3))
+
+
+class Script(stubs.LedgerServiceServicer):
+    """Answers each method from its list, the last one for good; an error is raised, a bare status breaks the call."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, list[Any]] = {
+            "Reserve": [ADMISSION],
+            "RecordReceipt": [pb.RecordReceiptResponse(call=a_call())],
+            "Hold": [pb.HoldResponse(call=a_call())],
+            "GetCall": [pb.GetCallResponse(attempts=[a_call(1), a_call(2)])],
+        }
+        self.asked: list[Any] = []
+        self.deadlines: list[float | None] = []
+
+    async def Reserve(self, request: pb.ReserveRequest, context: Any) -> Any:
+        return await self._next("Reserve", request, context)
+
+    async def RecordReceipt(self, request: pb.RecordReceiptRequest, context: Any) -> Any:
+        return await self._next("RecordReceipt", request, context)
+
+    async def Hold(self, request: pb.HoldRequest, context: Any) -> Any:
+        return await self._next("Hold", request, context)
+
+    async def GetCall(self, request: pb.GetCallRequest, context: Any) -> Any:
+        return await self._next("GetCall", request, context)
+
+    async def _next(self, method: str, request: Any, context: Any) -> Any:
+        self.asked.append(request)
+        self.deadlines.append(context.time_remaining())
+        answers = self.answers[method]
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, grpc.StatusCode):
+            await context.abort(answer, "broken")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def spec_of(script: Script) -> ServiceSpec:
+    name = pb.DESCRIPTOR.services_by_name["LedgerService"].full_name
+    return ServiceSpec(
+        "ledger", name, lambda server: stubs.add_LedgerServiceServicer_to_server(script, server), MUTATIONS
+    )
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()  # type: ignore[abstract]
+
+
+@pytest.fixture
+async def channel(script: Script) -> AsyncIterator[grpc.aio.Channel]:
+    running = await start_server(spec_of(script), "127.0.0.1:0")
+    async with open_channel(running.address) as channel:
+        yield channel
+    await running.stop(0)
+
+
+@pytest.fixture
+def ledger(channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch) -> GrpcLedger:
+    monkeypatch.setattr(ledger_client, "FIRST_PAUSE_SECONDS", 0.001)
+    return GrpcLedger(channel, PATIENT_SECONDS)
+
+
+async def hold(ledger: GrpcLedger) -> LedgerCall:
+    return await ledger.hold(CALL_ID, TOKEN, HoldCause.HTTP_STATUS, "RESPONSE_STARTED", 503)
+
+
+ASKING: dict[str, Callable[[GrpcLedger], Any]] = {
+    "Reserve": lambda ledger: ledger.reserve(an_order(), TOKEN),
+    "RecordReceipt": lambda ledger: ledger.record_receipt(CALL_ID, TOKEN, EVIDENCE),
+    "Hold": hold,
+    "GetCall": lambda ledger: ledger.latest_call(SLOT),
+}
+
+
+async def test_an_order_is_reserved_as_it_stands(ledger: GrpcLedger, script: Script) -> None:
+    assert await ledger.reserve(an_order(), TOKEN) == Admitted(CALL_ID, 3)
+    assert script.asked == [
+        pb.ReserveRequest(
+            slot=WIRE_SLOT,
+            attempt_token=TOKEN,
+            amount=WireMoney(currency_code="USD", nanos=5),
+            basis=pb.AMOUNT_BASIS_FREE_ROUTE,
+            request=an_order().request,
+            lease=Duration(seconds=60),
+        )
+    ]
+
+
+async def test_a_stored_answer_comes_with_the_attempt_that_it_belongs_to(ledger: GrpcLedger, script: Script) -> None:
+    receipt = pb.Receipt(call_id=CALL_ID, attempt=1, http_status=201, response=b"stored")
+    script.answers["Reserve"] = [pb.ReserveResponse(receipt=receipt)]
+    assert await ledger.reserve(an_order(), TOKEN) == StoredAnswer(CHARGED, 201, b"stored")
+    assert script.asked[1:] == [pb.GetCallRequest(slot=WIRE_SLOT)]
+
+
+async def test_a_receipt_is_recorded_with_its_cost(ledger: GrpcLedger, script: Script) -> None:
+    assert await ledger.record_receipt(CALL_ID, TOKEN, EVIDENCE) == CHARGED
+    cost = pb.Cost(basis=pb.COST_BASIS_PRICED_USAGE, amount_text="0.5")
+    assert script.asked == [
+        pb.RecordReceiptRequest(call_id=CALL_ID, attempt_token=TOKEN, http_status=201, response=b"body", cost=cost)
+    ]
+
+
+async def test_an_unknown_cost_has_no_basis(ledger: GrpcLedger, script: Script) -> None:
+    await ledger.record_receipt(CALL_ID, TOKEN, Evidence(200, b"", "", ""))
+    assert script.asked[0].cost == pb.Cost(basis=pb.COST_BASIS_UNSPECIFIED)
+
+
+@pytest.mark.parametrize("cause", list(HoldCause))
+@pytest.mark.parametrize("progress", [*(step.value for step in RequestProgress), "UNSPECIFIED"])
+async def test_every_cause_and_every_progress_has_its_name_in_the_contract(
+    ledger: GrpcLedger, script: Script, cause: HoldCause, progress: str
+) -> None:
+    await ledger.hold(CALL_ID, TOKEN, cause, progress, None)
+    (asked,) = script.asked
+    assert pb.HoldCategory.Name(asked.category) == f"HOLD_CATEGORY_{cause.value}"
+    assert pb.RequestProgress.Name(asked.progress) == f"REQUEST_PROGRESS_{progress}"
+    assert not asked.HasField("http_status")
+
+
+async def test_a_hold_tells_the_status_where_there_is_one(ledger: GrpcLedger, script: Script) -> None:
+    held = a_call(state=pb.CALL_STATE_HELD, hold_category=pb.HOLD_CATEGORY_HTTP_STATUS, response_digest=b"")
+    script.answers["Hold"] = [pb.HoldResponse(call=held)]
+    call = await hold(ledger)
+    assert (call.state, call.hold_category, call.response_digest) == (CallState.HELD, "HTTP_STATUS", b"")
+    assert script.asked[0].http_status == 503
+
+
+async def test_the_latest_attempt_is_the_slots_call(ledger: GrpcLedger) -> None:
+    assert (await ledger.latest_call(SLOT)).attempt == 2
+
+
+@pytest.mark.parametrize("state", [state for state in pb.CallState.values() if state])
+async def test_every_state_of_a_call_is_known(ledger: GrpcLedger, script: Script, state: Any) -> None:
+    script.answers["GetCall"] = [pb.GetCallResponse(attempts=[a_call(state=state)])]
+    assert (await ledger.latest_call(SLOT)).state.value == pb.CallState.Name(state).removeprefix("CALL_STATE_")
+
+
+@pytest.mark.parametrize("method", ASKING)
+async def test_what_may_pass_is_asked_again_with_the_same_inputs(
+    ledger: GrpcLedger, script: Script, method: str
+) -> None:
+    broken = [StoreUnavailable("wait"), grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN]
+    script.answers[method] = [*broken, *script.answers[method]]
+    await ASKING[method](ledger)
+    assert len(script.asked) == 5
+    assert all(asked == script.asked[0] for asked in script.asked)
+
+
+@pytest.mark.parametrize("method", ASKING)
+@pytest.mark.parametrize("reason", ["BUDGET_EXHAUSTED", "REPLAY_DENIED", "ALREADY_HELD", "INTERNAL", "STORE_CORRUPT"])
+async def test_a_decision_is_not_asked_for_again(ledger: GrpcLedger, script: Script, method: str, reason: str) -> None:
+    script.answers[method] = [decided(reason)]
+    with pytest.raises(ServiceError) as caught:
+        await ASKING[method](ledger)
+    assert (caught.value.reason, caught.value.metadata) == (reason, {"call_id": CALL_ID.hex()})
+    assert len(script.asked) == 1
+
+
+@pytest.mark.parametrize("method", ASKING)
+async def test_patience_ends(channel: grpc.aio.Channel, script: Script, method: str) -> None:
+    script.answers[method] = [StoreUnavailable("wait")]
+    with pytest.raises(ServiceError) as caught:
+        await ASKING[method](GrpcLedger(channel, IMPATIENT_SECONDS))
+    assert caught.value.reason == "STORE_UNAVAILABLE"
+    assert len(script.asked) == 1
+
+
+async def test_every_call_has_a_deadline(ledger: GrpcLedger, script: Script) -> None:
+    for ask in ASKING.values():
+        await ask(ledger)
+    assert len(script.deadlines) == len(ASKING)
+    assert all(remaining is not None and remaining < CALL_TIMEOUT_SECONDS + 1 for remaining in script.deadlines)
+
+
+async def test_a_ledger_that_nobody_serves_is_unreachable(tmp_path: Path) -> None:
+    async with open_channel(f"unix:{tmp_path}/l.sock") as channel:
+        with pytest.raises(ServiceError) as caught:
+            await GrpcLedger(channel, IMPATIENT_SECONDS).reserve(an_order(), TOKEN)
+    assert caught.value.is_unreachable
+
+
+class Warnings:
+    """Takes the client's log; `given` is set once it has complained."""
+
+    def __init__(self) -> None:
+        self.given = asyncio.Event()
+
+    def warning(self, event: str, **facts: object) -> None:
+        assert event == "ledger_unreachable"
+        self.given.set()
+
+
+async def test_a_ledger_that_comes_back_is_found(
+    tmp_path: Path, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings = Warnings()
+    monkeypatch.setattr(ledger_client, "log", warnings)
+    address = f"unix:{tmp_path}/l.sock"
+    async with open_channel(address) as channel:
+        recording = asyncio.create_task(GrpcLedger(channel, PATIENT_SECONDS).record_receipt(CALL_ID, TOKEN, EVIDENCE))
+        await warnings.given.wait()
+        running = await start_server(spec_of(script), address)
+        assert await recording == CHARGED
+    await running.stop(0)
