@@ -25,6 +25,8 @@ async def serve(settings: AdapterSettings) -> None:
     await serve_until_stopped(running, spec.name, settings.drain_seconds, exit_with_stdin=settings.exit_with_stdin)
     if attempts is not None:
         await attempts.stop()
+    if ledger is not None:
+        await ledger.close()
     if channel is not None:
         await channel.close()
 

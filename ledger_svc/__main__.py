@@ -21,9 +21,10 @@ async def serve(settings: LedgerSettings) -> None:
     """Serve until told to stop, then carry out what is queued."""
     ledger = Ledger(SqliteStore.open(settings.database), now_micros)
     ledger.start()
+    draining = asyncio.Event()
     try:
-        spec = service_spec(LedgerServicer(ledger))
-        running = await start_server(spec, settings.listen)
+        spec = service_spec(LedgerServicer(ledger, draining))
+        running = await start_server(spec, settings.listen, draining)
         async with asyncio.TaskGroup() as tasks:
             keeper = tasks.create_task(keep(ledger, running, settings.sweep_seconds))
             await serve_until_stopped(
