@@ -24,9 +24,10 @@ async def serve(settings: LedgerSettings) -> None:
     security = load_security(settings, FULL_NAME, METHOD_ROLES)
     ledger = Ledger(SqliteStore.open(settings.database), now_micros)
     ledger.start()
+    draining = asyncio.Event()
     try:
-        spec = service_spec(LedgerServicer(ledger))
-        running = await start_server(spec, settings.listen, security=security)
+        spec = service_spec(LedgerServicer(ledger, draining))
+        running = await start_server(spec, settings.listen, draining, security)
         async with asyncio.TaskGroup() as tasks:
             keeper = tasks.create_task(keep(ledger, running, settings.sweep_seconds))
             await serve_until_stopped(

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from countersign.kit.canonical import sha256
 from ledger_svc import errors, limits
@@ -12,7 +12,7 @@ from ledger_svc.budgets import Study
 from ledger_svc.calls import Call, CallState, ReceiptFacts
 from ledger_svc.commands.base import Command
 from ledger_svc.commands.leases import ExpireOverdue
-from ledger_svc.commands.reservations import Admitted, Reserve
+from ledger_svc.commands.reservations import Admitted, Answered, Reserve
 from ledger_svc.journal import Entry
 from ledger_svc.storage.base import Balances, Store
 from ledger_svc.writer import Writer
@@ -84,12 +84,18 @@ class Ledger:
         """Carry out one mutation (`ledger_svc.commands`) and give its answer once it is durable."""
         return await self._watched(self._writer.submit(command))
 
+    async def submit_all(self, commands: Sequence[Command[Any]]) -> Sequence[Any]:
+        """Carry out mutations in order, in one transaction; an answer or a refusal (CountersignError) for each."""
+        return await self._watched(self._writer.submit_all(commands))
+
+    async def complete(self, answer: Any) -> Any:
+        """The answer as it is given out: a slot that was answered before gives its stored receipt."""
+        return await self._stored_receipt(answer.call) if isinstance(answer, Answered) else answer
+
     async def reserve(self, command: Reserve) -> Admitted | StoredReceipt:
         """Carry out a reservation; a slot that was answered before gives its stored receipt."""
-        answer = await self.submit(command)
-        if isinstance(answer, Admitted):
-            return answer
-        return await self._stored_receipt(answer.call)
+        answer: Admitted | StoredReceipt = await self.complete(await self.submit(command))
+        return answer
 
     async def currency_of(self, account_id: str) -> str:
         """The currency of an account, which never changes; raises UnknownAccountError."""

@@ -30,14 +30,23 @@ MAX_SEQUENCE = 2**63 - 1
 DEFAULT_PAGE_SIZE = 100
 MAX_PAGE_SIZE = 1_000
 
-MAX_QUEUED = 4_096
+MAX_QUEUED = 16_384
 """Mutations that may wait for the writer; more are turned away."""
 
-MAX_BATCH = 64
-"""Mutations that one transaction commits together."""
+MAX_BATCH = 512
+"""Mutations that one transaction commits together; those of one stream's message are never split."""
+
+MAX_STREAM_BATCH = kit_limits.MAX_STREAM_BATCH
+"""Mutations in one message of a stream."""
+
+MAX_STREAM_MESSAGES = 4
+"""Messages of one stream that are under way; the next one is read when one of them is answered."""
 
 MAX_SWEEP = 500
 """Overdue reservations that one sweep turns into holds."""
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 """Of the calls in one reply."""
+
+LINGER_SHARE = 0.125
+"""Of the last commit's time that the next one waits for the callers whom it released."""

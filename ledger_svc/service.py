@@ -1,23 +1,20 @@
 """`LedgerService` on gRPC: maps messages to the ledger's own types and back, and holds no rules."""
 
+import asyncio
 from collections.abc import AsyncIterator, Collection
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from countersign.kit.money_wire import to_wire
 from countersign.kit.server import ServiceSpec
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.ledger.v1 import ledger_pb2_grpc
-from ledger_svc import errors, limits, wire
-from ledger_svc.calls import AmountBasis, Call, CallState, HoldCategory, HoldFacts, RequestProgress
+from ledger_svc import errors, limits, mutations, wire
+from ledger_svc.calls import Call, CallState
 from ledger_svc.commands import checks
-from ledger_svc.commands.accounts import GrantBudget, OpenAccount, RecordPriorSpend
-from ledger_svc.commands.outcomes import Hold, RecordReceipt
-from ledger_svc.commands.reservations import Admitted, Reserve
-from ledger_svc.commands.resolutions import ResolveHold
-from ledger_svc.commands.studies import OpenStudy
 from ledger_svc.ledger import CallPage, Ledger
+from ledger_svc.transact import transact
 
 if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[Any, Any]
@@ -27,129 +24,58 @@ else:
 
 FULL_NAME = pb.DESCRIPTOR.services_by_name["LedgerService"].full_name
 
-MUTATIONS = frozenset(
-    {
-        "OpenAccount",
-        "GrantBudget",
-        "RecordPriorSpend",
-        "OpenStudy",
-        "Reserve",
-        "RecordReceipt",
-        "Hold",
-        "ResolveHold",
-    }
-)
+MUTATIONS = frozenset(mutation.method for mutation in mutations.ALL)
+"""The unary calls that need a deadline."""
 
 
 class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
-    """Serves one ledger."""
+    """Serves one ledger. Once `draining` is set, streams of mutations end after what they have taken."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, draining: asyncio.Event | None = None) -> None:
         self._ledger = ledger
+        self._draining = draining or asyncio.Event()
 
     async def OpenAccount(self, request: pb.OpenAccountRequest, context: Context) -> pb.OpenAccountResponse:
         """Open an account with no budget."""
-        opened = await self._ledger.submit(
-            OpenAccount(request.request_id, request.account_id, request.currency_code, request.opened_by)
-        )
-        return pb.OpenAccountResponse(replayed=opened.replayed)
+        return await mutations.OPEN_ACCOUNT.carry_out(self._ledger, request)
 
     async def GrantBudget(self, request: pb.GrantBudgetRequest, context: Context) -> pb.GrantBudgetResponse:
         """Add a grant."""
-        amount = wire.read_money(request, "amount")
-        recorded = await self._ledger.submit(
-            GrantBudget(request.request_id, request.account_id, amount, request.granted_by, request.reason)
-        )
-        return pb.GrantBudgetResponse(replayed=recorded.replayed, granted_total=to_wire(recorded.total))
+        return await mutations.GRANT_BUDGET.carry_out(self._ledger, request)
 
     async def RecordPriorSpend(
         self, request: pb.RecordPriorSpendRequest, context: Context
     ) -> pb.RecordPriorSpendResponse:
         """Record spend from before the ledger."""
-        amount = wire.read_money(request, "amount")
-        recorded = await self._ledger.submit(
-            RecordPriorSpend(request.request_id, request.account_id, amount, request.recorded_by, request.reason)
-        )
-        return pb.RecordPriorSpendResponse(replayed=recorded.replayed, prior_spend_total=to_wire(recorded.total))
+        return await mutations.RECORD_PRIOR_SPEND.carry_out(self._ledger, request)
 
     async def OpenStudy(self, request: pb.OpenStudyRequest, context: Context) -> pb.OpenStudyResponse:
         """Open a study under an account."""
-        opened = await self._ledger.submit(
-            OpenStudy(
-                request_id=request.request_id,
-                account_id=request.account_id,
-                study_id=request.study_id,
-                cap=wire.read_money(request, "cap"),
-                manifest_digest=request.manifest_digest,
-                opened_by=request.opened_by,
-                call_ceiling=wire.read_optional_money(request, "call_ceiling"),
-                max_in_flight=request.max_in_flight if request.HasField("max_in_flight") else 1,
-            )
-        )
-        return pb.OpenStudyResponse(replayed=opened.replayed)
+        return await mutations.OPEN_STUDY.carry_out(self._ledger, request)
 
     async def Reserve(self, request: pb.ReserveRequest, context: Context) -> pb.ReserveResponse:
         """Set money aside for one slot, or give the receipt that it has."""
-        answer = await self._ledger.reserve(
-            Reserve(
-                slot=wire.read_slot(request.slot),
-                attempt_token=request.attempt_token,
-                amount=wire.read_money(request, "amount"),
-                basis=wire.read_enum(pb.AmountBasis, AmountBasis, "AMOUNT_BASIS_", request.basis, "basis"),
-                price_table_digest=request.price_table_digest,
-                request=request.request,
-                lease_micros=wire.read_duration_micros(request.lease),
-            )
-        )
-        if not isinstance(answer, Admitted):
-            return pb.ReserveResponse(receipt=wire.write_receipt(answer))
-        admission = pb.Admission(
-            call_id=answer.call.call_id,
-            attempt=answer.call.attempt,
-            lease_expires_at=wire.write_time(answer.call.lease_expires_at),
-            replayed=answer.replayed,
-        )
-        return pb.ReserveResponse(admission=admission)
+        return await mutations.RESERVE.carry_out(self._ledger, request)
 
     async def RecordReceipt(self, request: pb.RecordReceiptRequest, context: Context) -> pb.RecordReceiptResponse:
         """Store the provider's raw answer and charge it, or hold the call."""
-        changed = await self._ledger.submit(
-            RecordReceipt(
-                call_id=request.call_id,
-                attempt_token=request.attempt_token,
-                http_status=request.http_status,
-                response=request.response,
-                cost=wire.read_cost(request.cost),
-            )
-        )
-        return pb.RecordReceiptResponse(replayed=changed.replayed, call=await self._call(changed.call))
+        return await mutations.RECORD_RECEIPT.carry_out(self._ledger, request)
 
     async def Hold(self, request: pb.HoldRequest, context: Context) -> pb.HoldResponse:
         """Put a call in doubt."""
-        facts = HoldFacts(
-            wire.read_enum(pb.HoldCategory, HoldCategory, "HOLD_CATEGORY_", request.category, "category"),
-            wire.read_enum(pb.RequestProgress, RequestProgress, "REQUEST_PROGRESS_", request.progress, "progress"),
-            request.http_status if request.HasField("http_status") else None,
-        )
-        changed = await self._ledger.submit(Hold(request.call_id, request.attempt_token, facts))
-        return pb.HoldResponse(replayed=changed.replayed, call=await self._call(changed.call))
+        return await mutations.HOLD.carry_out(self._ledger, request)
 
     async def ResolveHold(self, request: pb.ResolveHoldRequest, context: Context) -> pb.ResolveHoldResponse:
         """Carry out an operator's decision on a held call."""
-        if request.WhichOneof("disposition") is None:
-            raise errors.InvalidArgumentError("disposition is missing: charged or never_sent", field="disposition")
-        changed = await self._ledger.submit(
-            ResolveHold(
-                request_id=request.request_id,
-                call_id=request.call_id,
-                attempt=request.attempt,
-                charged=wire.read_optional_money(request, "charged"),
-                evidence=request.evidence,
-                resolved_by=request.resolved_by,
-                open_new_attempt=request.open_new_attempt,
-            )
-        )
-        return pb.ResolveHoldResponse(replayed=changed.replayed, call=await self._call(changed.call))
+        return await mutations.RESOLVE_HOLD.carry_out(self._ledger, request)
+
+    async def Transact(
+        self, request_iterator: AsyncIterator[pb.TransactRequest], context: Context
+    ) -> AsyncIterator[pb.TransactResponse]:
+        """Many mutations over one stream."""
+        async with aclosing(transact(self._ledger, request_iterator, self._draining)) as responses:
+            async for response in responses:
+                yield response
 
     async def GetCall(self, request: pb.GetCallRequest, context: Context) -> pb.GetCallResponse:
         """All attempts of one slot."""
@@ -166,7 +92,7 @@ class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
 
     async def ListCalls(self, request: pb.ListCallsRequest, context: Context) -> pb.ListCallsResponse:
         """A page of a study's or an account's calls; it ends early where the reply would grow too large."""
-        states = {wire.read_enum(pb.CallState, CallState, "CALL_STATE_", value, "states") for value in request.states}
+        states = {wire.read_state(value) for value in request.states}
         after = wire.read_page_token(request.page_token)
         page = await self._listed(request, states or set(CallState), after)
         response = pb.ListCallsResponse(next_page_token=wire.write_page_token(page.next_sequence))

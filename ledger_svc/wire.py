@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
+from google.type import money_pb2
 
-from countersign.kit.money import Money, MoneyError
+from countersign.kit.money import NANOS_PER_UNIT, Money, MoneyError
 from countersign.kit.money_wire import from_wire, to_wire
 from countersign.ledger.v1 import ledger_pb2 as pb
 from ledger_svc import errors, limits
 from ledger_svc.audit import Difference, Head
 from ledger_svc.budgets import Account, Study, Totals
-from ledger_svc.calls import Call, Cost, CostBasis, Resolution, Slot
+from ledger_svc.calls import (
+    AmountBasis,
+    Call,
+    CallState,
+    Cost,
+    CostBasis,
+    HoldCategory,
+    HoldFacts,
+    RequestProgress,
+    Resolution,
+    Slot,
+)
 from ledger_svc.commands import checks
 from ledger_svc.journal import Entry
 from ledger_svc.ledger import StoredReceipt
@@ -42,26 +54,60 @@ def read_optional_money(message: Message, field: str) -> Money | None:
     return read_money(message, field) if message.HasField(field) else None
 
 
-def read_enum(wire: "_EnumTypeWrapper[Any]", domain: type[E], prefix: str, value: int, field: str) -> E:
-    """The domain's member for an enum's wire value; raises InvalidArgumentError where it has none."""
-    try:
-        return domain(wire.Name(value).removeprefix(prefix))
-    except ValueError:
-        raise errors.InvalidArgumentError(f"{field} is not set or not known", field=field) from None
+def _members(wire: "_EnumTypeWrapper[Any]", domain: type[E], prefix: str) -> dict[int, E]:
+    """The domain's member for each wire value that has one."""
+    names = {name.removeprefix(prefix): value for name, value in wire.items()}
+    return {names[member.value]: member for member in domain}
+
+
+_AMOUNT_BASES = _members(pb.AmountBasis, AmountBasis, "AMOUNT_BASIS_")
+_COST_BASES = _members(pb.CostBasis, CostBasis, "COST_BASIS_")
+_STATES = _members(pb.CallState, CallState, "CALL_STATE_")
+_CATEGORIES = _members(pb.HoldCategory, HoldCategory, "HOLD_CATEGORY_")
+_PROGRESSES = _members(pb.RequestProgress, RequestProgress, "REQUEST_PROGRESS_")
+_WIRE_AMOUNT_BASES: dict[AmountBasis, Any] = {member: value for value, member in _AMOUNT_BASES.items()}
+_WIRE_COST_BASES: dict[CostBasis, Any] = {member: value for value, member in _COST_BASES.items()}
+_WIRE_STATES: dict[CallState, Any] = {member: value for value, member in _STATES.items()}
+_WIRE_CATEGORIES: dict[HoldCategory, Any] = {member: value for value, member in _CATEGORIES.items()}
+_WIRE_PROGRESSES: dict[RequestProgress, Any] = {member: value for value, member in _PROGRESSES.items()}
+
+
+def _member(members: dict[int, E], value: int, field: str) -> E:
+    member = members.get(value)
+    if member is None:
+        raise errors.InvalidArgumentError(f"{field} is not set or not known", field=field)
+    return member
+
+
+def read_amount_basis(value: int) -> AmountBasis:
+    """How a reservation's amount was found; raises InvalidArgumentError."""
+    return _member(_AMOUNT_BASES, value, "basis")
+
+
+def read_state(value: int) -> CallState:
+    """A state to list calls by; raises InvalidArgumentError."""
+    return _member(_STATES, value, "states")
+
+
+def read_hold_facts(message: pb.HoldRequest) -> HoldFacts:
+    """What a hold says; raises InvalidArgumentError."""
+    return HoldFacts(
+        _member(_CATEGORIES, message.category, "category"),
+        _member(_PROGRESSES, message.progress, "progress"),
+        message.http_status if message.HasField("http_status") else None,
+    )
 
 
 def read_slot(message: pb.Slot) -> Slot:
     """A well-formed slot; raises InvalidArgumentError."""
-    checks.check_id("slot.study_id", message.study_id)
-    checks.check_id("slot.episode_id", message.episode_id)
-    checks.check_range("slot.turn", message.turn, 1, limits.MAX_UINT32)
-    return Slot(message.study_id, message.episode_id, message.turn)
+    slot = Slot(message.study_id, message.episode_id, message.turn)
+    checks.check_slot(slot)
+    return slot
 
 
 def read_cost(message: pb.Cost) -> Cost:
     """A cost as handed in."""
-    basis = read_enum(pb.CostBasis, CostBasis, "COST_BASIS_", message.basis, "cost.basis")
-    return Cost(basis, message.amount_text)
+    return Cost(_member(_COST_BASES, message.basis, "cost.basis"), message.amount_text)
 
 
 def read_duration_micros(message: Duration) -> int:
@@ -91,43 +137,58 @@ def write_page_token(sequence: int | None) -> str:
     return "" if sequence is None else str(sequence)
 
 
-def write_time(micros: int) -> Timestamp:
-    """A time of the ledger."""
+def fill_time(message: Timestamp, micros: int) -> None:
+    """Write a time of the ledger into an empty message."""
     seconds, rest = divmod(micros, MICROS_PER_SECOND)
-    return Timestamp(seconds=seconds, nanos=rest * 1_000)
+    message.seconds = seconds
+    message.nanos = rest * 1_000
+
+
+def fill_money(message: money_pb2.Money, currency: str, nanos: int) -> None:
+    """Write an amount that is zero or above into an empty message."""
+    message.currency_code = currency
+    message.units, message.nanos = divmod(nanos, NANOS_PER_UNIT)
 
 
 def write_call(call: Call, currency: str) -> pb.Call:
     """A call without its payloads."""
-    message = pb.Call(
-        call_id=call.call_id,
-        slot=pb.Slot(study_id=call.slot.study_id, episode_id=call.slot.episode_id, turn=call.slot.turn),
-        attempt=call.attempt,
-        state=pb.CallState.Value(f"CALL_STATE_{call.state}"),
-        reserved=to_wire(Money(currency, call.reserved_nanos)),
-        accounted=to_wire(Money(currency, call.accounted_nanos)),
-        basis=pb.AmountBasis.Value(f"AMOUNT_BASIS_{call.basis}"),
-        price_table_digest=call.price_table_digest,
-        request_digest=call.request_digest,
-        reserved_at=write_time(call.reserved_at),
-        lease_expires_at=write_time(call.lease_expires_at),
-        changed_at=write_time(call.changed_at),
-    )
+    message = pb.Call()
+    fill_call(message, call, currency)
+    return message
+
+
+def fill_call(message: pb.Call, call: Call, currency: str) -> None:
+    """Write a call, without its payloads, into an empty message."""
+    message.call_id = call.call_id
+    slot = message.slot
+    slot.study_id, slot.episode_id, slot.turn = call.slot.study_id, call.slot.episode_id, call.slot.turn
+    message.attempt = call.attempt
+    message.state = _WIRE_STATES[call.state]
+    fill_money(message.reserved, currency, call.reserved_nanos)
+    fill_money(message.accounted, currency, call.accounted_nanos)
+    message.basis = _WIRE_AMOUNT_BASES[call.basis]
+    message.price_table_digest = call.price_table_digest
+    message.request_digest = call.request_digest
+    fill_time(message.reserved_at, call.reserved_at)
+    fill_time(message.lease_expires_at, call.lease_expires_at)
+    fill_time(message.changed_at, call.changed_at)
     if call.receipt is not None:
         message.response_digest = call.receipt.response_digest
-        message.cost.CopyFrom(_write_cost(call.receipt.cost))
+        _fill_cost(message.cost, call.receipt.cost)
     if call.hold is not None:
-        message.hold_category = pb.HoldCategory.Value(f"HOLD_CATEGORY_{call.hold.category}")
-        message.progress = pb.RequestProgress.Value(f"REQUEST_PROGRESS_{call.hold.progress}")
+        message.hold_category = _WIRE_CATEGORIES[call.hold.category]
+        message.progress = _WIRE_PROGRESSES[call.hold.progress]
         if call.hold.http_status is not None:
             message.http_status = call.hold.http_status
     if call.resolution is not None:
         message.resolution.CopyFrom(_write_resolution(call.resolution, currency))
-    return message
 
 
-def _write_cost(cost: Cost) -> pb.Cost:
-    return pb.Cost(basis=pb.CostBasis.Value(f"COST_BASIS_{cost.basis}"), amount_text=cost.amount_text)
+def _fill_cost(message: pb.Cost, cost: Cost) -> None:
+    # A cost without basis and text is still there: the receipt was handed in with it.
+    message.SetInParent()
+    message.basis = _WIRE_COST_BASES[cost.basis]
+    message.amount_text = cost.amount_text
 
 
 def _write_resolution(resolution: Resolution, currency: str) -> pb.Resolution:
@@ -142,20 +203,24 @@ def _write_resolution(resolution: Resolution, currency: str) -> pb.Resolution:
 
 def write_receipt(receipt: StoredReceipt) -> pb.Receipt:
     """A receipt with its payloads; the request's alone where there is no response."""
-    message = pb.Receipt(
-        call_id=receipt.call.call_id,
-        attempt=receipt.call.attempt,
-        request=receipt.request,
-        request_digest=receipt.call.request_digest,
-    )
+    message = pb.Receipt()
+    fill_receipt(message, receipt)
+    return message
+
+
+def fill_receipt(message: pb.Receipt, receipt: StoredReceipt) -> None:
+    """Write a receipt as `write_receipt` does, into an empty message."""
+    message.call_id = receipt.call.call_id
+    message.attempt = receipt.call.attempt
+    message.request = receipt.request
+    message.request_digest = receipt.call.request_digest
     if receipt.facts is not None:
         message.http_status = receipt.facts.http_status
         message.response = receipt.response
         message.response_digest = receipt.facts.response_digest
-        message.cost.CopyFrom(_write_cost(receipt.facts.cost))
-        message.received_at.CopyFrom(write_time(receipt.facts.received_at))
+        _fill_cost(message.cost, receipt.facts.cost)
+        fill_time(message.received_at, receipt.facts.received_at)
         message.late = receipt.facts.late
-    return message
 
 
 def write_account_balances(account: Account) -> pb.Balances:
@@ -227,7 +292,7 @@ def write_head(head: Head) -> pb.JournalHead:
 
 def write_entry(entry: Entry) -> pb.JournalEntry:
     """A journal entry as stored."""
-    return pb.JournalEntry(
+    message = pb.JournalEntry(
         account_id=entry.account_id,
         sequence=entry.sequence,
         kind=entry.kind,
@@ -235,5 +300,6 @@ def write_entry(entry: Entry) -> pb.JournalEntry:
         body_digest=entry.body_digest,
         previous_chain_digest=entry.previous_chain,
         chain_digest=entry.chain,
-        written_at=write_time(entry.at),
     )
+    fill_time(message.written_at, entry.at)
+    return message

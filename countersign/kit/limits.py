@@ -20,3 +20,9 @@ MAX_ID_CHARACTERS = 200
 
 MAX_NOTE_CHARACTERS = 4_000
 """A name, a reason or an evidence text that a caller writes."""
+
+MAX_STREAM_BATCH = 1_000
+"""Mutations in one message of a ledger's stream."""
+
+MAX_STREAM_MESSAGE_BYTES = 16 * 1024 * 1024
+"""Where a client begins another message of a ledger's stream; one mutation alone may be as large as a message may."""

@@ -1,15 +1,27 @@
 """The form of arguments, checked once when a command is made (protos/countersign/ledger/v1/ledger.proto)."""
 
+import re
+
 from countersign.kit.money import Money
 from ledger_svc import errors, limits
+from ledger_svc.calls import Slot
+
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def check_id(field: str, value: str) -> None:
     """An id or a name: 1 to 200 characters, no control character, not blank."""
     if not value.strip() or len(value) > limits.MAX_ID_CHARACTERS:
         raise errors.InvalidArgumentError(f"{field} must have 1 to {limits.MAX_ID_CHARACTERS} characters", field=field)
-    if any(ord(character) < 32 or ord(character) == 127 for character in value):
+    if _CONTROL_CHARACTER.search(value) is not None:
         raise errors.InvalidArgumentError(f"{field} must have no control characters", field=field)
+
+
+def check_slot(slot: Slot) -> None:
+    """A slot: two ids and a turn from 1."""
+    check_id("slot.study_id", slot.study_id)
+    check_id("slot.episode_id", slot.episode_id)
+    check_range("slot.turn", slot.turn, 1, limits.MAX_UINT32)
 
 
 def check_text(field: str, value: str) -> None:

@@ -13,10 +13,11 @@ from ledger_svc.workspace import Wanted, Workspace
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Where the call stands now, and whether it stood there before."""
+    """Where the call stands now, and whether it stood there before; `currency` is its account's."""
 
     replayed: bool
     call: Call
+    currency: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,10 @@ class RecordReceipt:
         receipt = ReceiptFacts(self.http_status, sha256(self.response), self.cost, book.now, late=False)
         after = calls.record_receipt(before, receipt, self._cost_nanos(book, before), book.now)
         if after is before:
-            return Changed(True, before)
+            return changed(book, before, replayed=True)
         book.keep(self.response)
         book.post_call(before, after)
-        return Changed(False, after)
+        return changed(book, after, replayed=False)
 
     def _cost_nanos(self, book: Workspace, call: Call) -> int | None:
         """The known cost; one that no balance could hold counts as not known."""
@@ -94,9 +95,14 @@ class Hold:
         before = _attempt(book, self.call_id, self.attempt_token)
         after = calls.hold(before, self.facts, book.now)
         if after is before:
-            return Changed(True, before)
+            return changed(book, before, replayed=True)
         book.post_call(before, after)
-        return Changed(False, after)
+        return changed(book, after, replayed=False)
+
+
+def changed(book: Workspace, call: Call, *, replayed: bool) -> Changed:
+    """The answer that shows the call."""
+    return Changed(replayed, call, book.account(call.account_id).currency)
 
 
 def _attempt(book: Workspace, call_id: bytes, attempt_token: bytes) -> Call:

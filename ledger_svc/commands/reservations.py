@@ -44,9 +44,7 @@ class Reserve:
     lease_micros: int
 
     def __post_init__(self) -> None:
-        checks.check_id("slot.study_id", self.slot.study_id)
-        checks.check_id("slot.episode_id", self.slot.episode_id)
-        checks.check_range("slot.turn", self.slot.turn, 1, limits.MAX_UINT32)
+        checks.check_slot(self.slot)
         checks.check_token("attempt_token", self.attempt_token)
         self._check_amount()
         checks.check_payload("request", self.request)

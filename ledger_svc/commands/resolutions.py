@@ -9,7 +9,7 @@ from ledger_svc.calls import Call, Resolution
 from ledger_svc.commands import checks
 from ledger_svc.commands.base import earlier_answer, inputs_digest
 from ledger_svc.commands.leases import expire_overdue
-from ledger_svc.commands.outcomes import Changed
+from ledger_svc.commands.outcomes import Changed, changed
 from ledger_svc.journal import EntryKind
 from ledger_svc.workspace import RequestRecord, Wanted, Workspace
 
@@ -46,13 +46,13 @@ class ResolveHold:
         """Resolve the hold, or answer as before."""
         digest = inputs_digest(EntryKind.CALL_RESOLVED, self._inputs())
         if earlier_answer(book, self.request_id, digest) is not None:
-            return Changed(True, self._attempt(book))
+            return changed(book, self._attempt(book), replayed=True)
         expire_overdue(book, self._attempt(book).slot.study_id)
         before = self._attempt(book)
         after = calls.resolve(before, self._resolution(book, before), book.now)
         book.post_call(before, after, request_id=self.request_id)
         book.remember(RequestRecord(self.request_id, digest, 0))
-        return Changed(False, after)
+        return changed(book, after, replayed=False)
 
     def _attempt(self, book: Workspace) -> Call:
         for call in book.known_attempts(self.call_id):
