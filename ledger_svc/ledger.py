@@ -155,8 +155,12 @@ class Ledger:
         return BalancePage(Balances(found.account, page), following)
 
     async def verify(self, account_id: str | None) -> Verification:
-        """Verify one account's journal and balances, or those of all (None); raises UnknownAccountError."""
+        """Verify one account's journal and balances, or those of all (None); raises UnknownAccountError.
+
+        Raises StoreCorruptError where the store's own structures are damaged: what is read then proves nothing.
+        """
         await self._expire_overdue()
+        await self._watched(self._store.examine())
         account_ids = await self._watched(self._store.account_ids())
         if account_id is not None:
             if account_id not in account_ids:

@@ -17,6 +17,22 @@ RESPONSE = f"x'{sha256(b'response').hex()}'"
 NO_TRIGGERS = "DROP TRIGGER journal_is_never_changed; DROP TRIGGER journal_is_never_shortened;"
 
 
+def stored_as(column: str, value: str) -> str:
+    """SQL that changes a derived column by itself, as damage on the disk can: SQLite alone would not let it."""
+    derived = f"GENERATED ALWAYS AS (json_extract(body, ''$.{column}'')) STORED"
+    return (
+        "PRAGMA writable_schema = ON;"
+        "CREATE TABLE kept AS SELECT sql FROM sqlite_schema WHERE name = 'calls';"
+        f"UPDATE sqlite_schema SET sql = replace(sql, '{derived}', '') WHERE name = 'calls';"
+        "PRAGMA writable_schema = RESET;"
+        f"UPDATE calls SET {column} = {value} WHERE attempt = 2;"
+        "PRAGMA writable_schema = ON;"
+        "UPDATE sqlite_schema SET sql = (SELECT sql FROM kept) WHERE name = 'calls';"
+        "DROP TABLE kept;"
+        "PRAGMA writable_schema = RESET;"
+    )
+
+
 async def make_file(path: Path) -> None:
     """Ten entries: an account of two studies; a hold, its resolution and a charged second attempt; an open call."""
     ledger = make_ledger(path, Clock())
@@ -93,6 +109,20 @@ async def test_untouched_file_is_intact(database: Path) -> None:
         (f"UPDATE payloads SET body = x'00' WHERE digest = {RESPONSE}", 0, "receipt", CALL_ID.hex()),
         (f"DELETE FROM payloads WHERE digest = {RESPONSE}", 0, "receipt", CALL_ID.hex()),
         (f"UPDATE payloads SET body = x'00' WHERE digest = {REQUEST}", 0, "request", CALL_ID.hex()),
+        ("UPDATE requests SET request_id = 'grant-2' WHERE request_id = 'grant-1'", 0, "request_id", "grant-1"),
+        (
+            "UPDATE requests SET inputs_digest = zeroblob(32) WHERE request_id = 'resolve-1'",
+            0,
+            "request_id",
+            "resolve-1",
+        ),
+        ("UPDATE requests SET answer_nanos = 7 WHERE request_id = 'grant-1'", 0, "request_id", "grant-1"),
+        ("DELETE FROM requests WHERE request_id = 'open-study'", 0, "request_id", "open-study"),
+        ("DELETE FROM requests WHERE request_id = 'open-lab'", 0, "request_id", "open-lab"),
+        *(
+            (stored_as(column, value), 0, "call", CALL_ID.hex())
+            for column, value in (("state", "'HELD'"), ("lease_expires_at", "1"), ("reserved_sequence", "99"))
+        ),
     ],
 )
 async def test_change_is_found(database: Path, change: str, sequence: int, what: str, subject: str) -> None:
@@ -103,6 +133,24 @@ async def test_change_is_found(database: Path, change: str, sequence: int, what:
     db.close()
     _, found = await differences(database)
     assert found == [Difference("lab", sequence, what, subject)]
+
+
+async def test_index_that_has_lost_its_entries_is_found(database: Path) -> None:
+    """Without its index a call that was paid for would look new."""
+    await make_file(database)
+    db = sqlite3.connect(database)
+    db.executescript(
+        "CREATE TABLE empty (call_id BLOB, attempt INTEGER); CREATE INDEX spare ON empty (call_id, attempt);"
+        "PRAGMA writable_schema = ON;"
+        "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'spare') "
+        "WHERE name = 'sqlite_autoindex_calls_1';"
+    )
+    db.close()
+    ledger = make_ledger(database, Clock())
+    with pytest.raises(errors.StoreCorruptError) as refused:
+        await ledger.verify(None)
+    assert refused.value.metadata == {"problem": "integrity"}
+    await ledger.close()
 
 
 async def test_changed_account_does_not_hide_another(database: Path) -> None:
