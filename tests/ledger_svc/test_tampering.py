@@ -7,7 +7,8 @@ import pytest
 
 from countersign.kit.canonical import sha256
 from ledger_svc import errors
-from ledger_svc.audit import Difference
+from ledger_svc.audit import Auditor, Difference
+from ledger_svc.storage.sqlite import SqliteStore
 from tests.ledger_svc import support
 from tests.ledger_svc.support import OTHER_TOKEN, Clock, furnish, make_ledger
 
@@ -177,3 +178,56 @@ async def test_changed_response_is_never_handed_out(database: Path) -> None:
             await asking
         assert refused.value.metadata == {"problem": "payload"}
     await ledger.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE accounts SET granted_nanos = 'many'",
+        "UPDATE accounts SET head_chain = NULL",
+        "UPDATE studies SET max_in_flight = 1.5",
+        "UPDATE journal SET body_digest = 7 WHERE sequence = 2",
+        "UPDATE journal SET body = NULL WHERE sequence = 2",
+        "UPDATE requests SET inputs_digest = 'text'",
+        "UPDATE calls SET attempt = 'first' WHERE attempt = 1",
+    ],
+)
+async def test_value_of_another_type_is_damage(database: Path, change: str) -> None:
+    """The disk does not know of the schema's types: whatever it gives back, the error is the store's."""
+    await make_file(database)
+    db = sqlite3.connect(database)
+    db.executescript(NO_TRIGGERS + untyped(change))
+    db.close()
+    with pytest.raises(errors.StoreCorruptError):
+        await ask_everything(database)
+
+
+def untyped(change: str) -> str:
+    """SQL that makes a change as if the tables had neither types nor constraints."""
+    return (
+        "PRAGMA writable_schema = ON;"
+        "CREATE TABLE kept AS SELECT name AS kept_name, sql AS kept_sql FROM sqlite_schema WHERE type = 'table';"
+        "UPDATE sqlite_schema SET sql = replace(replace(sql, 'STRICT', ''), 'NOT NULL', '') WHERE type = 'table';"
+        "PRAGMA writable_schema = RESET;"
+        f"{change};"
+        "PRAGMA writable_schema = ON;"
+        "UPDATE sqlite_schema SET sql = (SELECT kept_sql FROM kept WHERE kept_name = name) "
+        "WHERE type = 'table' AND name IN (SELECT kept_name FROM kept);"
+        "DROP TABLE kept;"
+        "PRAGMA writable_schema = RESET;"
+    )
+
+
+async def ask_everything(path: Path) -> None:
+    """What each kind of reader and writer asks, verification of the entries and rows themselves included."""
+    store = SqliteStore.open(path, busy_timeout_millis=20)
+    try:
+        await store.audit(Auditor("lab"))
+    finally:
+        await store.close()
+    ledger = make_ledger(path, Clock())
+    try:
+        await ledger.summarize("lab", None, 0, 10)
+        await ledger.submit(support.grant(1, request_id="grant-1"))
+    finally:
+        await ledger.close()

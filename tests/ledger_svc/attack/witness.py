@@ -80,6 +80,11 @@ def _resolution(request: pb.ResolveHoldRequest) -> pb.Resolution:
     )
 
 
+def is_doubt(error: ServiceError) -> bool:
+    """Whether the error leaves open if the request was carried out."""
+    return error.is_unreachable or error.reason == "STORE_UNAVAILABLE"
+
+
 def call_id_of(at: pb.Slot) -> bytes:
     """The id of a slot, as docs and protos define it."""
     digest = hashlib.sha256()
@@ -113,7 +118,7 @@ class Witness:
         try:
             reply = await wire.ask(stub, request)
         except ServiceError as error:
-            if error.is_unreachable:
+            if is_doubt(error):
                 return "doubt"
             line.doubt = None
             self.refused_count += 1
@@ -149,7 +154,7 @@ class Witness:
         try:
             reply = await wire.ask(stub, request)
         except ServiceError as error:
-            if not error.is_unreachable:
+            if not is_doubt(error):
                 raise
             return
         assert not reply.replayed
