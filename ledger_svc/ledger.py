@@ -208,8 +208,10 @@ class Ledger:
         """Await the store's work and note where it fails; that it works again only a write proves."""
         try:
             return await work
-        except (errors.StoreUnavailableError, errors.StoreCorruptError):
-            self._set_healthy(False)
+        except (errors.StoreUnavailableError, errors.StoreCorruptError) as error:
+            # A full queue says that callers are fast, not that the store has failed.
+            if error.metadata.get("problem") != "overloaded":
+                self._set_healthy(False)
             raise
 
     def _set_healthy(self, healthy: bool) -> None:

@@ -133,6 +133,8 @@ async def asked_again(ledger: Ledger) -> list[str]:
     for command in commands():
         try:
             answer = await ledger.submit(command)
+        except errors.StoreCorruptError:
+            raise
         except CountersignError as refusal:
             answers.append(type(refusal).__name__)
             continue

@@ -14,7 +14,7 @@ from tests.ledger_svc.attack.witness import Line, Witness
 
 CLIENTS = 16
 STUDIES = [f"study-{number}" for number in range(CLIENTS)]
-CAP = 150 * rounds(8)
+CAP = 150 * rounds(10)
 
 
 class Killer:
@@ -135,7 +135,7 @@ async def kill_while_starting(database: Path, source: random.Random) -> None:
 async def test_killed_ledger_keeps_every_acknowledged_reply(database: Path) -> None:
     async with wire.ledger_process(database) as (_, address), open_channel(address) as channel:
         witness = await furnish(LedgerServiceStub(channel))
-    for number in range(rounds(12)):
+    for number in range(rounds(10)):
         seed = f"{FIRST_SEED}-{number}"
         async with wire.ledger_process(database) as (process, address):
             await check(witness, address)
@@ -145,12 +145,12 @@ async def test_killed_ledger_keeps_every_acknowledged_reply(database: Path) -> N
     async with wire.ledger_process(database) as (_, address):
         await check(witness, address)
     print(
-        f"kills under load: {rounds(12)}; acknowledged {witness.acknowledged_count}, refused {witness.refused_count}, "
+        f"kills under load: {rounds(10)}; acknowledged {witness.acknowledged_count}, refused {witness.refused_count}, "
         f"in doubt {witness.doubts_count}, of these landed {witness.landed_count}"
     )
-    assert witness.acknowledged_count > 20 * rounds(12)
+    assert witness.acknowledged_count > 20 * rounds(10)
     assert witness.refused_count > 0
-    assert witness.doubts_count > rounds(12)
+    assert witness.doubts_count > rounds(10)
 
 
 async def check(witness: Witness, address: str) -> None:
