@@ -12,7 +12,9 @@ from typing import Any
 from countersign.kit.canonical import canonical_json, sha256
 from ledger_svc.budgets import Account, Study, Tally, Totals
 from ledger_svc.calls import CallState
+from ledger_svc.commands.base import inputs_digest
 from ledger_svc.journal import GENESIS_CHAIN, Entry, EntryKind, first_fault
+from ledger_svc.workspace import RequestRecord
 
 _NEXT_STATES: dict[str | None, frozenset[str]] = {
     None: frozenset({"RESERVED"}),
@@ -28,7 +30,7 @@ _NEXT_STATES: dict[str | None, frozenset[str]] = {
 class Difference:
     """Where the stored state first differs from the journal; `sequence` is 0 where no entry is at fault.
 
-    `what` is chain, body_digest, sequence, balance, call, receipt, request or expected_head.
+    `what` is chain, body_digest, sequence, balance, call, receipt, request, request_id or expected_head.
     """
 
     account_id: str
@@ -59,7 +61,7 @@ class _DerivedCall:
 
 
 class Auditor:
-    """Verifies one account. Feed it every entry, then the account, its studies, its calls and its payloads.
+    """Verifies one account. Feed it every entry, then the account, its studies, calls, request ids and payloads.
 
     `expected` are heads of this account that were noted down earlier: the chain must still pass through each. A history
     that was rewritten in full, chain and balances included, shows in nothing else.
@@ -78,6 +80,7 @@ class Auditor:
         self._prior_spend_nanos = 0
         self._studies: dict[str, dict[str, Any]] = {}
         self._calls: dict[tuple[bytes, int], _DerivedCall] = {}
+        self._requests: dict[str, RequestRecord] = {}
         self._totals: dict[str | None, Totals] = {}
         self._unseen_studies: set[str] = set()
         self._unseen_calls: set[tuple[bytes, int]] = set()
@@ -103,14 +106,40 @@ class Auditor:
         match EntryKind(kind):
             case EntryKind.ACCOUNT_OPENED:
                 self._currency = body["currency"]
+                self._derive_request(kind, body, 0)
             case EntryKind.BUDGET_GRANTED:
                 self._granted_nanos += body["amount_nanos"]
+                self._derive_request(kind, body, self._granted_nanos)
             case EntryKind.PRIOR_SPEND_RECORDED:
                 self._prior_spend_nanos += body["amount_nanos"]
+                self._derive_request(kind, body, self._prior_spend_nanos)
             case EntryKind.STUDY_OPENED:
                 self._studies[body["study_id"]] = {**body, "opened_sequence": sequence}
+                self._derive_request(kind, body, 0)
+            case EntryKind.CALL_RESOLVED:
+                self._derive_call(kind, body["call"], sequence)
+                self._derive_request(kind, {**self._resolved(body["call"]), "request_id": body["request_id"]}, 0)
             case _:
                 self._derive_call(kind, body["call"], sequence)
+
+    def _derive_request(self, kind: str, body: dict[str, Any], answer_nanos: int) -> None:
+        """What must be remembered under the entry's request id, so that asking again does nothing a second time."""
+        inputs = {name: value for name, value in body.items() if name != "request_id"}
+        digest = inputs_digest(EntryKind(kind), inputs)
+        self._requests[body["request_id"]] = RequestRecord(body["request_id"], digest, answer_nanos)
+
+    def _resolved(self, call: dict[str, Any]) -> dict[str, Any]:
+        """A resolution's inputs as `ResolveHold` digests them."""
+        resolution = call["resolution"]
+        nanos = resolution["charged_nanos"]
+        return {
+            "attempt": call["attempt"],
+            "call_id": call["call_id"],
+            "charged": None if nanos is None else [self._currency, nanos],
+            "evidence": resolution["evidence"],
+            "open_new_attempt": resolution["opened_new_attempt"],
+            "resolved_by": resolution["resolved_by"],
+        }
 
     def _derive_call(self, kind: str, call: dict[str, Any], sequence: int) -> None:
         key = (bytes.fromhex(call["call_id"]), call["attempt"])
@@ -191,6 +220,15 @@ class Auditor:
         derived = self._calls.get((call_id, attempt))
         if derived is None or sha256(body) != derived.body_digest:
             self._differ("call", call_id.hex())
+
+    def wanted_requests(self) -> Iterator[str]:
+        """Each request id that must be remembered."""
+        yield from self._requests
+
+    def request(self, request_id: str, record: RequestRecord | None) -> None:
+        """Compare what is remembered under a request id, None where nothing is, with its entry."""
+        if record != self._requests[request_id]:
+            self._differ("request_id", request_id)
 
     def wanted_payloads(self) -> Iterator[tuple[bytes, str, str]]:
         """Each payload that must be stored: its digest, `request` or `receipt`, and its call's id."""

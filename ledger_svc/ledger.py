@@ -165,9 +165,11 @@ class Ledger:
         """Verify one account's journal and balances, or those of all (None).
 
         Each chain must still pass through its heads among `expected`; an account that is gone and has one there is a
-        difference. Raises UnknownAccountError for an `account_id` that is neither known nor expected.
+        difference. Raises UnknownAccountError for an `account_id` that is neither known nor expected, and
+        StoreCorruptError where the store's own structures are damaged: what is read then proves nothing.
         """
         await self._expire_overdue()
+        await self._watched(self._store.examine())
         expected = list(expected)
         account_ids = {*await self._watched(self._store.account_ids()), *(head.account_id for head in expected)}
         if account_id is not None:
@@ -219,8 +221,10 @@ class Ledger:
         """Await the store's work and note where it fails; that it works again only a write proves."""
         try:
             return await work
-        except (errors.StoreUnavailableError, errors.StoreCorruptError):
-            self._set_healthy(False)
+        except (errors.StoreUnavailableError, errors.StoreCorruptError) as error:
+            # A full queue says that callers are fast, not that the store has failed.
+            if error.metadata.get("problem") != "overloaded":
+                self._set_healthy(False)
             raise
 
     def _set_healthy(self, healthy: bool) -> None:

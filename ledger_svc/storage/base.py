@@ -73,6 +73,10 @@ class Store(Protocol):
         """Feed the auditor everything of its account as it stood at one moment, up to and including `finish`."""
         ...
 
+    async def examine(self) -> None:
+        """Look for damage in the engine's own structures, at a cost that grows with the store; raises where it is."""
+        ...
+
     async def check(self) -> None:
         """Write something that means nothing, durably; raises where the store cannot."""
         ...

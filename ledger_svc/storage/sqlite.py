@@ -18,6 +18,7 @@ from ledger_svc.calls import Call, CallState
 from ledger_svc.journal import Entry
 from ledger_svc.storage import sqlite_rows as rows
 from ledger_svc.storage.base import Balances
+from ledger_svc.storage.head import HeadMark
 from ledger_svc.storage.lock import FileLock
 from ledger_svc.storage.sqlite_errors import translated
 from ledger_svc.storage.sqlite_schema import migrate
@@ -32,10 +33,13 @@ class SqliteStore:
     Reads see committed states only. Make one with `open`.
     """
 
-    def __init__(self, path: Path, lock: FileLock, writing: sqlite3.Connection, reading: sqlite3.Connection) -> None:
+    def __init__(
+        self, path: Path, lock: FileLock, head: HeadMark, writing: sqlite3.Connection, reading: sqlite3.Connection
+    ) -> None:
         self._path = path
         self._lock = lock
-        self._inode = path.stat().st_ino
+        self._head = head
+        self._inodes = {each: each.stat().st_ino for each in (path, _wal_of(path))}
         self._writing = writing
         self._reading = reading
         self._closed = False
@@ -47,11 +51,15 @@ class SqliteStore:
         """Open the file, making it where it is absent, and bring its schema up to date.
 
         `max_pages_count` bounds the file's size in pages of 4 KiB. Raises StoreUnavailableError (in use, read-only, no
-        folder, disk full), StoreCorruptError (not a database, not a ledger, damaged) or SchemaTooNewError.
+        folder, disk full), StoreCorruptError (not a database, not a ledger, damaged, without its latest entries) or
+        SchemaTooNewError.
         """
         with ExitStack() as undo, translated():
             lock = FileLock.take(path.with_name(path.name + ".lock"))
             undo.callback(lock.release)
+            head = HeadMark.open(path)
+            undo.callback(head.close)
+            _check_not_lost(path, head)
             # SQLite gives its own side files the mode of the database, which holds private text.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             writing = undo.enter_context(closing(_connect(path, busy_timeout_millis)))
@@ -59,8 +67,12 @@ class SqliteStore:
                 writing.execute(f"PRAGMA max_page_count = {max_pages_count}")
             migrate(writing)
             reading = undo.enter_context(closing(_connect_reader(path, busy_timeout_millis)))
+            entries_count = rows.count_entries(reading)
+            head.check(entries_count)
+            head.start(entries_count)
+            store = cls(path, lock, head, writing, reading)
             undo.pop_all()
-        return cls(path, lock, writing, reading)
+        return store
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -76,10 +88,11 @@ class SqliteStore:
 
     def _check_in_place(self) -> None:
         """A file that was moved or deleted would still take writes, which nobody would find again."""
-        if not self._path.exists() or self._path.stat().st_ino != self._inode:
-            raise errors.StoreUnavailableError(
-                "the ledger's file was moved or replaced; put it back and restart", problem="moved"
-            )
+        for path, inode in self._inodes.items():
+            if not path.exists() or path.stat().st_ino != inode:
+                raise errors.StoreUnavailableError(
+                    "the ledger's file was moved or replaced; put it back and restart", problem="moved"
+                )
 
     async def transact(self, wanted: Wanted, now: int, work: Callable[[Workspace], T]) -> T:
         """See `Store.transact`."""
@@ -89,6 +102,7 @@ class SqliteStore:
                 book = Workspace(rows.load(self._writing, wanted, now), now)
                 answer = work(book)
                 rows.save(self._writing, book.changes)
+            self._head.advance(len(book.changes.entries))
             return answer
 
         return await self._on(self._writer, run)
@@ -169,10 +183,28 @@ class SqliteStore:
         """See `Store.audit`. It has a connection of its own, so that other reads need not wait for it."""
 
         def run() -> None:
-            with translated(), closing(_connect_reader(self._path, 2_000)) as db, _snapshot(db):
+            with translated(), self._own_reader() as db, _snapshot(db):
                 _feed(db, auditor)
 
         await asyncio.to_thread(run)
+
+    async def examine(self) -> None:
+        """See `Store.examine`. An index that is damaged answers wrongly, which no comparison of rows can show."""
+
+        def run() -> None:
+            with translated(), self._own_reader() as db:
+                found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
+                if found != "ok":
+                    raise errors.StoreCorruptError("the ledger's file is damaged", problem="integrity")
+
+        await asyncio.to_thread(run)
+
+    @contextmanager
+    def _own_reader(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one long read, of the very file that is served."""
+        self._check_in_place()
+        with closing(_connect_reader(self._path, 2_000)) as db:
+            yield db
 
     async def close(self) -> None:
         """See `Store.close`."""
@@ -185,6 +217,7 @@ class SqliteStore:
         with translated():
             self._reading.close()
             self._writing.close()
+        self._head.close()
         self._lock.release()
 
     async def entries(self, account_id: str, after_sequence: int, limit: int) -> list[Entry]:
@@ -208,8 +241,31 @@ class SqliteStore:
         return await self._read(lambda db: [rows.call_from_row(row) for row in db.execute(query, values)])
 
 
+def _wal_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _check_not_lost(path: Path, head: HeadMark) -> None:
+    """Refuse to begin anew where a ledger was: SQLite would throw away the log of a database that is missing."""
+    if path.exists() and path.stat().st_size > 0:
+        return
+    head.check(0)
+    wal = _wal_of(path)
+    if wal.exists() and wal.stat().st_size > 0:
+        raise errors.StoreCorruptError(
+            "the ledger's file is missing, but its write-ahead log is there; put the file back", problem="missing"
+        )
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """A connection to a file that exists; none is made in its place."""
+    return sqlite3.connect(
+        path.absolute().as_uri() + "?mode=rw", uri=True, isolation_level=None, check_same_thread=False
+    )
+
+
 def _connect(path: Path, busy_timeout_millis: int) -> sqlite3.Connection:
-    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    db = _open(path)
     db.execute(f"PRAGMA busy_timeout = {busy_timeout_millis}")
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
@@ -218,7 +274,7 @@ def _connect(path: Path, busy_timeout_millis: int) -> sqlite3.Connection:
 
 
 def _connect_reader(path: Path, busy_timeout_millis: int) -> sqlite3.Connection:
-    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    db = _open(path)
     db.execute(f"PRAGMA busy_timeout = {busy_timeout_millis}")
     db.execute("PRAGMA query_only = ON")
     return db
@@ -246,7 +302,7 @@ def _studies(db: sqlite3.Connection, account: Account, after_sequence: int, limi
 
 def _payload(db: sqlite3.Connection, digest: bytes) -> bytes | None:
     row: Any = db.execute("SELECT body FROM payloads WHERE digest = ?", (digest,)).fetchone()
-    return None if row is None else bytes(row[0])
+    return None if row is None or not isinstance(row[0], bytes) else row[0]
 
 
 def _feed(db: sqlite3.Connection, auditor: Auditor) -> None:
@@ -257,9 +313,11 @@ def _feed(db: sqlite3.Connection, auditor: Auditor) -> None:
     auditor.account(rows.find_account(db, auditor.account_id))
     for row in db.execute(f"SELECT {rows.STUDY_COLUMNS} FROM studies WHERE account_id = ?", account_id):
         auditor.study(rows.study_from_row(row))
-    calls = "SELECT call_id, attempt, CAST(body AS BLOB) FROM calls WHERE account_id = ? ORDER BY reserved_sequence"
-    for call_id, attempt, body in db.execute(calls, account_id):
-        auditor.call(call_id, attempt, body)
+    calls = f"SELECT {rows.AUDITED_CALL_COLUMNS} FROM calls WHERE account_id = ? ORDER BY reserved_sequence"
+    for row in db.execute(calls, account_id):
+        auditor.call(*rows.audited_call_from_row(row))
+    for request_id in auditor.wanted_requests():
+        auditor.request(request_id, rows.find_request(db, request_id))
     for digest, what, subject in auditor.wanted_payloads():
         auditor.payload(digest, what, subject, _payload(db, digest))
     auditor.finish()

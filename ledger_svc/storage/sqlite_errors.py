@@ -44,6 +44,9 @@ def translated() -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _of_sqlite(error) from None
+    except UnicodeDecodeError:
+        # SQLite quotes a damaged schema in its message, and Python cannot read that as text.
+        raise errors.StoreCorruptError("the ledger's file is damaged", problem="malformed") from None
     except OSError as error:
         problem, message = _OF_ERRNO.get(error.errno or 0, ("io_error", "the disk reports an error"))
         raise errors.StoreUnavailableError(message, problem=problem) from None

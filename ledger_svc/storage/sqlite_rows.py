@@ -27,6 +27,15 @@ STUDY_COLUMNS = (
     "study_id, account_id, cap_nanos, call_ceiling_nanos, max_in_flight, manifest_digest, opened_sequence, " + _TALLIES
 )
 CALL_COLUMNS = "call_id, attempt, body"
+AUDITED_CALL_COLUMNS = (
+    "call_id, attempt, CAST(body AS BLOB), account_id, study_id, state, lease_expires_at, reserved_sequence"
+)
+_DERIVED_COLUMNS = ("account_id", "study_id", "state", "lease_expires_at", "reserved_sequence")
+_TALLY_TYPES = (int,) * 8
+_ACCOUNT_TYPES = (str, str, int, int, int, bytes, *_TALLY_TYPES)
+_STUDY_TYPES = (str, str, int, int, int, bytes, int, *_TALLY_TYPES)
+_ENTRY_TYPES = (str, int, str, bytes, bytes, bytes, bytes, int)
+_REQUEST_TYPES = (str, bytes, int)
 ENTRY_COLUMNS = "account_id, sequence, kind, CAST(body AS BLOB), body_digest, previous_chain, chain, at"
 
 
@@ -36,6 +45,13 @@ def _decoding() -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError):
         raise errors.StoreCorruptError("a stored row cannot be read", problem="row") from None
+
+
+def _typed(row: Sequence[Any], types: Sequence[type]) -> Sequence[Any]:
+    """The row where each value is what its column says: damage can turn any value into one of another type."""
+    if [type(value) for value in row] != list(types):
+        raise errors.StoreCorruptError("a stored row cannot be read", problem="row")
+    return row
 
 
 def _totals(values: Sequence[int]) -> Totals:
@@ -50,13 +66,17 @@ def _tally_values(totals: Totals) -> tuple[int, ...]:
 
 def account_from_row(row: Sequence[Any]) -> Account:
     """An account from `ACCOUNT_COLUMNS`."""
-    account_id, currency, granted_nanos, prior_spend_nanos, head_sequence, head_chain, *tallies = row
+    account_id, currency, granted_nanos, prior_spend_nanos, head_sequence, head_chain, *tallies = _typed(
+        row, _ACCOUNT_TYPES
+    )
     return Account(account_id, currency, granted_nanos, prior_spend_nanos, _totals(tallies), head_sequence, head_chain)
 
 
 def study_from_row(row: Sequence[Any]) -> Study:
     """A study from `STUDY_COLUMNS`."""
-    study_id, account_id, cap_nanos, call_ceiling_nanos, max_in_flight, manifest_digest, opened_sequence, *tallies = row
+    study_id, account_id, cap_nanos, call_ceiling_nanos, max_in_flight, manifest_digest, opened_sequence, *tallies = (
+        _typed(row, _STUDY_TYPES)
+    )
     return Study(
         study_id,
         account_id,
@@ -80,20 +100,26 @@ def call_from_row(row: Sequence[Any]) -> Call:
 
 
 def entry_from_row(row: Sequence[Any]) -> Entry:
-    """A journal entry from `ENTRY_COLUMNS`, unchecked."""
-    return Entry(*row)
+    """A journal entry from `ENTRY_COLUMNS`; its digests are unchecked."""
+    return Entry(*_typed(row, _ENTRY_TYPES))
+
+
+def audited_call_from_row(row: Sequence[Any]) -> tuple[bytes, int, bytes]:
+    """A call's key and JSON from `AUDITED_CALL_COLUMNS`, without the JSON where a column derived from it differs."""
+    call_id, attempt, body, *derived = _typed(row, (bytes, int, bytes, str, str, str, int, int))
+    try:
+        value = json.loads(body)
+        agrees = derived == [value[name] for name in _DERIVED_COLUMNS]
+    except (KeyError, TypeError, ValueError):
+        agrees = False
+    return call_id, attempt, body if agrees else b""
 
 
 def load(db: sqlite3.Connection, wanted: Wanted, now: int) -> Loaded:
     """Everything wanted, with the calls' studies, the studies' overdue calls and the studies' accounts."""
     loaded = Loaded()
     for request_id in wanted.request_ids:
-        loaded.requests[request_id] = _one(
-            db,
-            "SELECT request_id, inputs_digest, answer_nanos FROM requests WHERE request_id = ?",
-            request_id,
-            lambda row: RequestRecord(*row),
-        )
+        loaded.requests[request_id] = find_request(db, request_id)
     _load_calls(db, loaded, {*wanted.call_ids, *_overdue_ids(db, now, wanted.overdue_count)})
     for study_id in wanted.study_ids | _studies_of(loaded):
         loaded.studies[study_id] = find_study(db, study_id)
@@ -112,6 +138,23 @@ def find_account(db: sqlite3.Connection, account_id: str) -> Account | None:
 def find_study(db: sqlite3.Connection, study_id: str) -> Study | None:
     """The study, or None."""
     return _one(db, f"SELECT {STUDY_COLUMNS} FROM studies WHERE study_id = ?", study_id, study_from_row)
+
+
+def find_request(db: sqlite3.Connection, request_id: str) -> RequestRecord | None:
+    """What was done under a request id, or None."""
+    query = "SELECT request_id, inputs_digest, answer_nanos FROM requests WHERE request_id = ?"
+    return _one(db, query, request_id, lambda row: RequestRecord(*_typed(row, _REQUEST_TYPES)))
+
+
+def count_entries(db: sqlite3.Connection) -> int:
+    """How many journal entries there are, at no cost that grows with them.
+
+    The accounts' heads and the append-only journal's last row both tell. Where they disagree, verification says how,
+    and the greater counts.
+    """
+    heads = db.execute("SELECT coalesce(sum(head_sequence), 0) FROM accounts").fetchone()[0]
+    last = db.execute("SELECT coalesce(max(rowid), 0) FROM journal").fetchone()[0]
+    return int(max(_typed((heads, last), (int, int))))
 
 
 def find_attempts(db: sqlite3.Connection, call_id: bytes) -> tuple[Call, ...]:

@@ -7,7 +7,8 @@ import pytest
 
 from countersign.kit.canonical import sha256
 from ledger_svc import errors
-from ledger_svc.audit import Difference
+from ledger_svc.audit import Auditor, Difference
+from ledger_svc.storage.sqlite import SqliteStore
 from tests.ledger_svc import support
 from tests.ledger_svc.support import OTHER_TOKEN, Clock, furnish, make_ledger
 
@@ -15,6 +16,22 @@ CALL_ID = support.slot().call_id()
 REQUEST = f"x'{sha256(b'request').hex()}'"
 RESPONSE = f"x'{sha256(b'response').hex()}'"
 NO_TRIGGERS = "DROP TRIGGER journal_is_never_changed; DROP TRIGGER journal_is_never_shortened;"
+
+
+def stored_as(column: str, value: str) -> str:
+    """SQL that changes a derived column by itself, as damage on the disk can: SQLite alone would not let it."""
+    derived = f"GENERATED ALWAYS AS (json_extract(body, ''$.{column}'')) STORED"
+    return (
+        "PRAGMA writable_schema = ON;"
+        "CREATE TABLE kept AS SELECT sql FROM sqlite_schema WHERE name = 'calls';"
+        f"UPDATE sqlite_schema SET sql = replace(sql, '{derived}', '') WHERE name = 'calls';"
+        "PRAGMA writable_schema = RESET;"
+        f"UPDATE calls SET {column} = {value} WHERE attempt = 2;"
+        "PRAGMA writable_schema = ON;"
+        "UPDATE sqlite_schema SET sql = (SELECT sql FROM kept) WHERE name = 'calls';"
+        "DROP TABLE kept;"
+        "PRAGMA writable_schema = RESET;"
+    )
 
 
 async def make_file(path: Path) -> None:
@@ -93,6 +110,20 @@ async def test_untouched_file_is_intact(database: Path) -> None:
         (f"UPDATE payloads SET body = x'00' WHERE digest = {RESPONSE}", 0, "receipt", CALL_ID.hex()),
         (f"DELETE FROM payloads WHERE digest = {RESPONSE}", 0, "receipt", CALL_ID.hex()),
         (f"UPDATE payloads SET body = x'00' WHERE digest = {REQUEST}", 0, "request", CALL_ID.hex()),
+        ("UPDATE requests SET request_id = 'grant-2' WHERE request_id = 'grant-1'", 0, "request_id", "grant-1"),
+        (
+            "UPDATE requests SET inputs_digest = zeroblob(32) WHERE request_id = 'resolve-1'",
+            0,
+            "request_id",
+            "resolve-1",
+        ),
+        ("UPDATE requests SET answer_nanos = 7 WHERE request_id = 'grant-1'", 0, "request_id", "grant-1"),
+        ("DELETE FROM requests WHERE request_id = 'open-study'", 0, "request_id", "open-study"),
+        ("DELETE FROM requests WHERE request_id = 'open-lab'", 0, "request_id", "open-lab"),
+        *(
+            (stored_as(column, value), 0, "call", CALL_ID.hex())
+            for column, value in (("state", "'HELD'"), ("lease_expires_at", "1"), ("reserved_sequence", "99"))
+        ),
     ],
 )
 async def test_change_is_found(database: Path, change: str, sequence: int, what: str, subject: str) -> None:
@@ -103,6 +134,24 @@ async def test_change_is_found(database: Path, change: str, sequence: int, what:
     db.close()
     _, found = await differences(database)
     assert found == [Difference("lab", sequence, what, subject)]
+
+
+async def test_index_that_has_lost_its_entries_is_found(database: Path) -> None:
+    """Without its index a call that was paid for would look new."""
+    await make_file(database)
+    db = sqlite3.connect(database)
+    db.executescript(
+        "CREATE TABLE empty (call_id BLOB, attempt INTEGER); CREATE INDEX spare ON empty (call_id, attempt);"
+        "PRAGMA writable_schema = ON;"
+        "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'spare') "
+        "WHERE name = 'sqlite_autoindex_calls_1';"
+    )
+    db.close()
+    ledger = make_ledger(database, Clock())
+    with pytest.raises(errors.StoreCorruptError) as refused:
+        await ledger.verify(None)
+    assert refused.value.metadata == {"problem": "integrity"}
+    await ledger.close()
 
 
 async def test_changed_account_does_not_hide_another(database: Path) -> None:
@@ -129,3 +178,56 @@ async def test_changed_response_is_never_handed_out(database: Path) -> None:
             await asking
         assert refused.value.metadata == {"problem": "payload"}
     await ledger.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE accounts SET granted_nanos = 'many'",
+        "UPDATE accounts SET head_chain = NULL",
+        "UPDATE studies SET max_in_flight = 1.5",
+        "UPDATE journal SET body_digest = 7 WHERE sequence = 2",
+        "UPDATE journal SET body = NULL WHERE sequence = 2",
+        "UPDATE requests SET inputs_digest = 'text'",
+        "UPDATE calls SET attempt = 'first' WHERE attempt = 1",
+    ],
+)
+async def test_value_of_another_type_is_damage(database: Path, change: str) -> None:
+    """The disk does not know of the schema's types: whatever it gives back, the error is the store's."""
+    await make_file(database)
+    db = sqlite3.connect(database)
+    db.executescript(NO_TRIGGERS + untyped(change))
+    db.close()
+    with pytest.raises(errors.StoreCorruptError):
+        await ask_everything(database)
+
+
+def untyped(change: str) -> str:
+    """SQL that makes a change as if the tables had neither types nor constraints."""
+    return (
+        "PRAGMA writable_schema = ON;"
+        "CREATE TABLE kept AS SELECT name AS kept_name, sql AS kept_sql FROM sqlite_schema WHERE type = 'table';"
+        "UPDATE sqlite_schema SET sql = replace(replace(sql, 'STRICT', ''), 'NOT NULL', '') WHERE type = 'table';"
+        "PRAGMA writable_schema = RESET;"
+        f"{change};"
+        "PRAGMA writable_schema = ON;"
+        "UPDATE sqlite_schema SET sql = (SELECT kept_sql FROM kept WHERE kept_name = name) "
+        "WHERE type = 'table' AND name IN (SELECT kept_name FROM kept);"
+        "DROP TABLE kept;"
+        "PRAGMA writable_schema = RESET;"
+    )
+
+
+async def ask_everything(path: Path) -> None:
+    """What each kind of reader and writer asks, verification of the entries and rows themselves included."""
+    store = SqliteStore.open(path, busy_timeout_millis=20)
+    try:
+        await store.audit(Auditor("lab"))
+    finally:
+        await store.close()
+    ledger = make_ledger(path, Clock())
+    try:
+        await ledger.summarize("lab", None, 0, 10)
+        await ledger.submit(support.grant(1, request_id="grant-1"))
+    finally:
+        await ledger.close()

@@ -109,6 +109,7 @@ async def test_more_than_may_wait_is_turned_away(
     gated.gate.set()
     outcomes = await asyncio.gather(first, *queued, return_exceptions=True)
     assert [isinstance(outcome, errors.StoreUnavailableError) for outcome in outcomes] == [False, False, False, True]
+    assert support.is_healthy(ledger)
 
 
 async def test_every_caller_hears_of_a_failed_batch_and_the_pipeline_goes_on(

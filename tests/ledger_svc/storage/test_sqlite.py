@@ -133,18 +133,31 @@ async def test_failing_migration_changes_nothing(database: Path, monkeypatch: py
     db.close()
 
 
-async def test_damaged_pages_are_found(database: Path) -> None:
-    await make_file(database)
-    data = bytearray(database.read_bytes())
+def damage_pages(path: Path) -> None:
+    """Overwrite the head of every page but the first."""
+    data = bytearray(path.read_bytes())
     assert len(data) > 8 * 4096
     for start in range(4096, len(data), 4096):
         data[start : start + 64] = b"\xff" * 64
-    database.write_bytes(data)
+    path.write_bytes(data)
+
+
+async def test_damaged_pages_are_found_at_the_start(database: Path) -> None:
+    await make_file(database)
+    damage_pages(database)
+    assert corrupt(database) == "malformed"
+
+
+async def test_pages_damaged_while_serving_are_found(database: Path) -> None:
+    await make_file(database)
     store = SqliteStore.open(database)
-    for reading in (store.account_ids, lambda: store.attempts(support.slot().call_id()), store.check):
+    damage_pages(database)
+    for reading in (lambda: store.study("study"), lambda: store.attempts(support.slot().call_id()), store.check):
         with pytest.raises(errors.StoreCorruptError) as refused:
             await reading()
         assert refused.value.metadata == {"problem": "malformed"}
+    with pytest.raises(errors.StoreCorruptError):
+        await store.examine()
     await store.close()
 
 
