@@ -39,7 +39,7 @@ class SqliteStore:
         self._path = path
         self._lock = lock
         self._head = head
-        self._inodes = {each: each.stat().st_ino for each in (path, _wal_of(path))}
+        self._inodes = {each: each.stat().st_ino for each in (path, _wal_of(path), _lock_of(path))}
         self._writing = writing
         self._reading = reading
         self._closed = False
@@ -55,7 +55,7 @@ class SqliteStore:
         SchemaTooNewError.
         """
         with ExitStack() as undo, translated():
-            lock = FileLock.take(path.with_name(path.name + ".lock"))
+            lock = FileLock.take(_lock_of(path))
             undo.callback(lock.release)
             head = HeadMark.open(path)
             undo.callback(head.close)
@@ -87,7 +87,10 @@ class SqliteStore:
                 self._writing.execute("ROLLBACK")
 
     def _check_in_place(self) -> None:
-        """A file that was moved or deleted would still take writes, which nobody would find again."""
+        """A file that was moved or deleted would still take writes, which nobody would find again.
+
+        So would its log; and a lock that was deleted locks nobody else out.
+        """
         for path, inode in self._inodes.items():
             if not path.exists() or path.stat().st_ino != inode:
                 raise errors.StoreUnavailableError(
@@ -243,6 +246,10 @@ class SqliteStore:
 
 def _wal_of(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
 
 
 def _check_not_lost(path: Path, head: HeadMark) -> None:

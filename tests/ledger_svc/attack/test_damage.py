@@ -264,6 +264,20 @@ async def test_log_deleted_while_serving_admits_nothing_more(database: Path) -> 
     await again.close()
 
 
+async def test_deleted_lock_leaves_one_ledger_and_not_two(database: Path) -> None:
+    first = scene.opened(database)
+    await support.furnish(first)
+    database.with_name("ledger.db.lock").unlink()
+    second = scene.opened(database)
+    with pytest.raises(errors.StoreUnavailableError) as refused:
+        await first.reserve(support.reserve())
+    assert refused.value.metadata == {"problem": "moved"}
+    await second.reserve(support.reserve())
+    assert (await scene.verified(second)).differences == []
+    await first.close()
+    await second.close()
+
+
 async def test_copies_made_while_writing(database: Path) -> None:
     """A backup by SQLite is whole at every moment; a plain copy is older, refused or found, never wrong."""
     ledger = scene.opened(database)

@@ -4,6 +4,7 @@ It never looks into the ledger's file and shares no code with the ledger; it kno
 """
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,6 +107,7 @@ class Witness:
     refused_count: int = 0
     doubts_count: int = 0
     landed_count: int = 0
+    problems: Counter[str] = field(default_factory=Counter)
     lines: dict[bytes, Line] = field(default_factory=dict)
     grants_in_doubt: list[pb.GrantBudgetRequest] = field(default_factory=list)
     responses: dict[tuple[bytes, int], pb.RecordReceiptRequest] = field(default_factory=dict)
@@ -119,6 +121,7 @@ class Witness:
             reply = await wire.ask(stub, request)
         except ServiceError as error:
             if is_doubt(error):
+                self.problems.update(error.metadata.get("problem", "").split())
                 return "doubt"
             line.doubt = None
             self.refused_count += 1
