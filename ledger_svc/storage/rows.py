@@ -1,0 +1,128 @@
+"""What every store's tables have in common: their columns, and rows to domain objects and back.
+
+A row that is none raises StoreCorruptError.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from countersign.kit.canonical import canonical_json
+from ledger_svc import errors
+from ledger_svc.budgets import Account, Study, Tally, Totals
+from ledger_svc.calls import Call
+from ledger_svc.codec import call_from_json, call_to_json
+from ledger_svc.journal import Entry
+
+_TALLIES = (
+    "charged_nanos, charged_count, reserved_nanos, reserved_count, "
+    "held_nanos, held_count, resolved_nanos, resolved_count"
+)
+ACCOUNT_COLUMNS = f"account_id, currency, granted_nanos, prior_spend_nanos, head_sequence, head_chain, {_TALLIES}"
+STUDY_COLUMNS = (
+    "study_id, account_id, cap_nanos, call_ceiling_nanos, max_in_flight, manifest_digest, opened_sequence, " + _TALLIES
+)
+CALL_COLUMNS = "call_id, attempt, body"
+REQUEST_COLUMNS = "request_id, inputs_digest, answer_nanos"
+ENTRY_FIELDS = "account_id, sequence, kind, body, body_digest, previous_chain, chain, at"
+
+
+@contextmanager
+def _decoding() -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, ValueError):
+        raise errors.StoreCorruptError("a stored row cannot be read", problem="row") from None
+
+
+def _totals(values: Sequence[int]) -> Totals:
+    tallies = [Tally(values[index], values[index + 1]) for index in range(0, 8, 2)]
+    return Totals(*tallies)
+
+
+def _tally_values(totals: Totals) -> tuple[int, ...]:
+    tallies = (totals.charged, totals.reserved, totals.held, totals.resolved)
+    return tuple(value for tally in tallies for value in (tally.nanos, tally.count))
+
+
+def account_from_row(row: Sequence[Any]) -> Account:
+    """An account from `ACCOUNT_COLUMNS`."""
+    account_id, currency, granted_nanos, prior_spend_nanos, head_sequence, head_chain, *tallies = row
+    return Account(account_id, currency, granted_nanos, prior_spend_nanos, _totals(tallies), head_sequence, head_chain)
+
+
+def study_from_row(row: Sequence[Any]) -> Study:
+    """A study from `STUDY_COLUMNS`."""
+    study_id, account_id, cap_nanos, call_ceiling_nanos, max_in_flight, manifest_digest, opened_sequence, *tallies = row
+    return Study(
+        study_id,
+        account_id,
+        cap_nanos,
+        call_ceiling_nanos,
+        max_in_flight,
+        manifest_digest,
+        opened_sequence,
+        _totals(tallies),
+    )
+
+
+def call_from_row(row: Sequence[Any]) -> Call:
+    """A call from `CALL_COLUMNS`."""
+    call_id, attempt, body = row
+    with _decoding():
+        call = call_from_json(json.loads(body))
+        if (call.call_id, call.attempt) != (call_id, attempt):
+            raise ValueError("the row's key is not its call's")
+    return call
+
+
+def entry_from_row(row: Sequence[Any]) -> Entry:
+    """A journal entry from `ENTRY_FIELDS`, the body as bytes; unchecked."""
+    return Entry(*row)
+
+
+def account_values(account: Account) -> tuple[Any, ...]:
+    """An account for `ACCOUNT_COLUMNS`."""
+    return (
+        account.account_id,
+        account.currency,
+        account.granted_nanos,
+        account.prior_spend_nanos,
+        account.head_sequence,
+        account.head_chain,
+        *_tally_values(account.totals),
+    )
+
+
+def study_values(study: Study) -> tuple[Any, ...]:
+    """A study for `STUDY_COLUMNS`."""
+    return (
+        study.study_id,
+        study.account_id,
+        study.cap_nanos,
+        study.call_ceiling_nanos,
+        study.max_in_flight,
+        study.manifest_digest,
+        study.opened_sequence,
+        *_tally_values(study.totals),
+    )
+
+
+def call_values(key: tuple[bytes, int], call: Call) -> tuple[Any, ...]:
+    """A call for `CALL_COLUMNS`."""
+    return (*key, canonical_json(call_to_json(call)).decode())
+
+
+def entry_values(entry: Entry) -> tuple[Any, ...]:
+    """A journal entry for `ENTRY_FIELDS`."""
+    return (
+        entry.account_id,
+        entry.sequence,
+        entry.kind,
+        entry.body.decode(),
+        entry.body_digest,
+        entry.previous_chain,
+        entry.chain,
+        entry.at,
+    )
