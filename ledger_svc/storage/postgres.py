@@ -27,21 +27,13 @@ from ledger_svc.storage.base import Balances
 from ledger_svc.storage.postgres_connection import Pool, PostgresOptions, connect, connection_text, make_pool
 from ledger_svc.storage.postgres_errors import OvertakenError
 from ledger_svc.storage.postgres_schema import Connection, check_version, migrate
-from ledger_svc.storage.rows import (
-    CALL_COLUMNS,
-    ENTRY_FIELDS,
-    STUDY_COLUMNS,
-    call_from_row,
-    entry_from_row,
-    study_from_row,
-)
+from ledger_svc.storage.sqlite_rows import CALL_COLUMNS, STUDY_COLUMNS, call_from_row, entry_from_row, study_from_row
 from ledger_svc.workspace import Wanted, Workspace
 
 T = TypeVar("T")
 
 MAX_ATTEMPTS = 3
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_ENTRY = ENTRY_FIELDS.replace(" body,", " convert_to(body, 'UTF8'),")
 
 
 class PostgresStore:
@@ -185,7 +177,7 @@ class PostgresStore:
     async def entries(self, account_id: str, after_sequence: int, limit: int) -> list[Entry]:
         """At most `limit` entries of an account's journal after a sequence, in order, as stored and unchecked."""
         query = (
-            f"SELECT {_ENTRY} FROM journal WHERE account_id = %(id)s AND sequence > %(after)s "
+            f"SELECT {rows.READ_ENTRY_COLUMNS} FROM journal WHERE account_id = %(id)s AND sequence > %(after)s "
             "ORDER BY sequence LIMIT %(limit)s"
         )
         values = {"id": rows.searchable(account_id), "after": after_sequence, "limit": limit}
@@ -206,6 +198,14 @@ class PostgresStore:
         async with _lone_connection(self._conninfo, self._options) as db:
             await db.execute(_SNAPSHOT)
             await _feed(db, auditor)
+
+    async def examine(self) -> None:
+        """Look for damage in the engine's own structures: the server does so by itself, wherever it reads.
+
+        It checks its pages' checksums where it was set up with them; its indexes are its administrator's to check, by
+        `pg_amcheck`, which needs rights that the ledger's role has not.
+        """
+        self._check_open()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -285,7 +285,7 @@ async def _studies(db: Connection, account: Account, after_sequence: int, limit:
 
 async def _feed(db: Connection, auditor: Auditor) -> None:
     values = {"id": auditor.account_id}
-    entries = f"SELECT {_ENTRY} FROM journal WHERE account_id = %(id)s ORDER BY sequence"
+    entries = f"SELECT {rows.READ_ENTRY_COLUMNS} FROM journal WHERE account_id = %(id)s ORDER BY sequence"
     async for row in _stream(db, entries, values):
         auditor.entry(entry_from_row(row))
     auditor.account(await rows.find_account(db, auditor.account_id))
