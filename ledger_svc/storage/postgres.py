@@ -24,7 +24,7 @@ from ledger_svc.journal import Entry
 from ledger_svc.storage import postgres_errors
 from ledger_svc.storage import postgres_rows as rows
 from ledger_svc.storage.base import Balances
-from ledger_svc.storage.postgres_connection import Pool, PostgresOptions, connect, connection_text, make_pool
+from ledger_svc.storage.postgres_connection import Pool, PostgresOptions, connect, connection_text, open_pool
 from ledger_svc.storage.postgres_errors import OvertakenError
 from ledger_svc.storage.postgres_schema import Connection, check_version, migrate
 from ledger_svc.storage.sqlite_rows import CALL_COLUMNS, STUDY_COLUMNS, call_from_row, entry_from_row, study_from_row
@@ -59,9 +59,7 @@ class PostgresStore:
         conninfo = connection_text(dsn)
         async with _lone_connection(conninfo, options) as db:
             await migrate(db)
-        pool = make_pool(conninfo, options)
-        await pool.open()
-        return cls(pool, conninfo, options)
+        return cls(await open_pool(conninfo, options), conninfo, options)
 
     async def _run(self, work: Callable[[Connection], Awaitable[T]], *, commits: bool = False) -> T:
         """Do the work on a connection of the pool, and commit what it began where it did; anew where nothing is left.

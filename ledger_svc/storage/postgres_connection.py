@@ -26,6 +26,8 @@ _CONNECTION_DEFAULTS: dict[str, Any] = {
 }
 """What the DSN need not say; what it says is taken."""
 
+_OPENING_SECONDS = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class PostgresOptions:
@@ -64,13 +66,13 @@ async def connect(conninfo: str, options: PostgresOptions) -> Connection:
     return db
 
 
-def make_pool(conninfo: str, options: PostgresOptions) -> Pool:
-    """A pool of connections that are set up; it must be opened."""
+async def open_pool(conninfo: str, options: PostgresOptions) -> Pool:
+    """A pool of connections that are set up, with one to begin with; raises StoreUnavailableError."""
 
     async def configure(db: Connection) -> None:
         await set_up(db, options)
 
-    return AsyncConnectionPool(
+    pool: Pool = AsyncConnectionPool(
         conninfo,
         connection_class=AsyncConnection[tuple[Any, ...]],
         kwargs={"autocommit": True},
@@ -82,6 +84,12 @@ def make_pool(conninfo: str, options: PostgresOptions) -> Pool:
         reconnect_timeout=options.connection_wait_millis / 1_000,
         open=False,
     )
+    try:
+        await pool.open(wait=True, timeout=_OPENING_SECONDS)
+    except psycopg.Error as error:
+        await pool.close()
+        raise postgres_errors.of_statement(error) from None
+    return pool
 
 
 async def set_up(db: Connection, options: PostgresOptions) -> None:

@@ -9,7 +9,7 @@ from ledger_svc.ledger import Ledger, store_time
 from ledger_svc.storage.postgres import PostgresStore
 from ledger_svc.storage.postgres_connection import PostgresOptions
 
-IMPATIENT = PostgresOptions(connection_wait_millis=300, lock_timeout_millis=50)
+IMPATIENT = PostgresOptions(connection_wait_millis=600, lock_timeout_millis=50)
 
 
 @asynccontextmanager

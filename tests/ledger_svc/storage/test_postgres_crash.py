@@ -87,7 +87,7 @@ async def test_acknowledged_answers_survive_the_servers_end(
     cluster: Cluster, dsn: str, ending: Callable[[Cluster], None]
 ) -> None:
     heard, stopping, turns = Heard(), asyncio.Event(), iter(range(1, 10**6))
-    async with replicas(dsn, options=PostgresOptions(connection_wait_millis=300)) as ledgers:
+    async with replicas(dsn, options=PostgresOptions(connection_wait_millis=600)) as ledgers:
         await furnish(ledgers[0], 10**9, 10**9, max_in_flight=10**6)
         async with asyncio.TaskGroup() as callers:
             for number in range(12):
