@@ -1,28 +1,43 @@
 """The ledger's entry: `python -m ledger_svc`, or `countersign-ledger`."""
 
 import asyncio
-import time
+import logging
+import sys
 from collections.abc import Sequence
 
-from countersign.kit.process import run_service
+from countersign.kit.process import fail, run_service
 from countersign.kit.security import load_security
 from countersign.kit.server import RunningServer, serve_until_stopped, start_server
+from countersign.kit.settings import BadSettings
 from ledger_svc.access import METHOD_ROLES
-from ledger_svc.ledger import Ledger
+from ledger_svc.ledger import Ledger, store_time
 from ledger_svc.service import FULL_NAME, LedgerServicer, service_spec
-from ledger_svc.settings import LedgerSettings
+from ledger_svc.settings import LedgerSettings, refuse_password_in_arguments
+from ledger_svc.storage.base import Store
+from ledger_svc.storage.postgres import PostgresStore
+from ledger_svc.storage.postgres_connection import PostgresOptions
 from ledger_svc.storage.sqlite import SqliteStore
 
 
-def now_micros() -> int:
-    """The time in microseconds since the Unix epoch."""
-    return time.time_ns() // 1_000
+async def open_store(settings: LedgerSettings) -> Store:
+    """The store that the settings name; raises BadSettings and what the store's `open` raises."""
+    dsn = settings.postgres_dsn()
+    if dsn is None:
+        return SqliteStore.open(settings.database)
+    # The driver's own warnings repeat, in words of the server's, what the store says in typed errors.
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)
+    options = PostgresOptions(
+        max_connections=settings.postgres_connections,
+        statement_timeout_millis=round(settings.postgres_statement_seconds * 1_000),
+        lock_timeout_millis=round(settings.postgres_lock_seconds * 1_000),
+    )
+    return await PostgresStore.open(dsn, options)
 
 
 async def serve(settings: LedgerSettings) -> None:
     """Serve until told to stop, then carry out what is queued."""
     security = load_security(settings, FULL_NAME, METHOD_ROLES)
-    ledger = Ledger(SqliteStore.open(settings.database), now_micros)
+    ledger = Ledger(await open_store(settings), store_time)
     ledger.start()
     draining = asyncio.Event()
     try:
@@ -53,6 +68,10 @@ async def keep(ledger: Ledger, running: RunningServer, sweep_seconds: float) -> 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the ledger; exits with status 2 and one line on standard error where it cannot start."""
+    try:
+        refuse_password_in_arguments(sys.argv[1:] if argv is None else argv)
+    except BadSettings as error:
+        fail("ledger", error.message)
     run_service("ledger", LedgerSettings, serve, argv)
 
 

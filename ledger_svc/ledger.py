@@ -20,6 +20,11 @@ from ledger_svc.writer import Writer
 T = TypeVar("T")
 
 
+def store_time() -> int | None:
+    """The clock of a ledger that is served: the store's own, which all ledgers on one database share."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class StoredReceipt:
     """One attempt's request and raw response, their digests checked."""
@@ -57,13 +62,15 @@ class Verification:
 
 
 class Ledger:
-    """Everything that can be asked of a ledger. `clock` gives microseconds since the Unix epoch.
+    """Everything that can be asked of a ledger.
+
+    `clock` gives microseconds since the Unix epoch, or None where the store's own time decides (`store_time`).
 
     Every method raises StoreUnavailableError or StoreCorruptError where the store fails; `healthy` then is False until
     `tend` finds that the store can be written again, and `health_changed` is set at each change.
     """
 
-    def __init__(self, store: Store, clock: Callable[[], int]) -> None:
+    def __init__(self, store: Store, clock: Callable[[], int | None]) -> None:
         self._store = store
         self._clock = clock
         self._writer = Writer(store, clock)

@@ -30,9 +30,9 @@ class _Ticket:
 
 
 class Writer:
-    """Feeds commands to the store. `clock` gives microseconds since the Unix epoch."""
+    """Feeds commands to the store. `clock` gives microseconds since the Unix epoch, or None: the store's own time."""
 
-    def __init__(self, store: Store, clock: Callable[[], int]) -> None:
+    def __init__(self, store: Store, clock: Callable[[], int | None]) -> None:
         self._store = store
         self._clock = clock
         self._waiting: deque[_Ticket] = deque()

@@ -28,12 +28,14 @@ class Balances:
 class Store(Protocol):
     """Keeps accounts, studies, calls, payloads, request ids and journals."""
 
-    async def transact(self, wanted: Wanted, now: int, work: Callable[[Workspace], T]) -> T:
+    async def transact(self, wanted: Wanted, now: int | None, work: Callable[[Workspace], T]) -> T:
         """Load what is wanted, run `work` on it, save what it changed, and return its result once that is durable.
 
         All in one transaction that no other writer interleaves with; where `work` raises, nothing is saved. `now` is in
-        microseconds and decides which reservations are overdue. A StoreUnavailableError leaves open whether the
-        transaction landed, but never lets half of it land.
+        microseconds and decides which reservations are overdue; None is the store's own time, taken once no other
+        writer can interleave. A StoreUnavailableError leaves open whether the transaction landed, but never lets half
+        of it land. `work` must have no effect but on its workspace: where a transaction has certainly left nothing, a
+        store may begin anew, with another workspace.
         """
         ...
 
@@ -65,8 +67,8 @@ class Store(Protocol):
         """The stored payload of that SHA-256, or None."""
         ...
 
-    async def has_overdue(self, now: int) -> bool:
-        """Whether any reservation's lease is over at `now` (microseconds)."""
+    async def has_overdue(self, now: int | None) -> bool:
+        """Whether any reservation's lease is over at `now` (microseconds; None: the store's own time)."""
         ...
 
     async def audit(self, auditor: Auditor) -> None:

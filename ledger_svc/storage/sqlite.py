@@ -5,6 +5,7 @@
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -97,12 +98,13 @@ class SqliteStore:
                     "the ledger's file was moved or replaced; put it back and restart", problem="moved"
                 )
 
-    async def transact(self, wanted: Wanted, now: int, work: Callable[[Workspace], T]) -> T:
+    async def transact(self, wanted: Wanted, now: int | None, work: Callable[[Workspace], T]) -> T:
         """See `Store.transact`."""
 
         def run() -> T:
             with translated(), self._transaction():
-                book = Workspace(rows.load(self._writing, wanted, now), now)
+                at = _moment(now)
+                book = Workspace(rows.load(self._writing, wanted, at), at)
                 answer = work(book)
                 rows.save(self._writing, book.changes)
             self._head.advance(len(book.changes.entries))
@@ -177,10 +179,10 @@ class SqliteStore:
         """See `Store.payload`."""
         return await self._read(lambda db: _payload(db, digest))
 
-    async def has_overdue(self, now: int) -> bool:
+    async def has_overdue(self, now: int | None) -> bool:
         """See `Store.has_overdue`."""
         query = "SELECT 1 FROM calls WHERE state = 'RESERVED' AND lease_expires_at <= ? LIMIT 1"
-        return await self._read(lambda db: db.execute(query, (now,)).fetchone() is not None)
+        return await self._read(lambda db: db.execute(query, (_moment(now),)).fetchone() is not None)
 
     async def audit(self, auditor: Auditor) -> None:
         """See `Store.audit`. It has a connection of its own, so that other reads need not wait for it."""
@@ -269,6 +271,11 @@ def _open(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(
         path.absolute().as_uri() + "?mode=rw", uri=True, isolation_level=None, check_same_thread=False
     )
+
+
+def _moment(now: int | None) -> int:
+    """`now`, or the time of this machine: a file has one process, and that has one clock."""
+    return time.time_ns() // 1_000 if now is None else now
 
 
 def _connect(path: Path, busy_timeout_millis: int) -> sqlite3.Connection:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ledger_svc.ledger import Ledger
+from tests.ledger_svc.postgres_cluster import cluster as cluster
 from tests.ledger_svc.support import Clock, furnish, make_ledger
 
 

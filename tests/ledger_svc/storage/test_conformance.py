@@ -1,6 +1,6 @@
 """What every implementation of `storage.base.Store` must do; a new one joins `STORES`."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -12,12 +12,38 @@ from ledger_svc.calls import CallState
 from ledger_svc.commands.base import Command
 from ledger_svc.journal import GENESIS_CHAIN, first_fault
 from ledger_svc.storage.base import Store
+from ledger_svc.storage.postgres import PostgresStore
 from ledger_svc.storage.sqlite import SqliteStore
 from ledger_svc.workspace import Wanted, Workspace
 from tests.ledger_svc import support
+from tests.ledger_svc.postgres_cluster import Cluster
 from tests.ledger_svc.support import LEASE, START
 
-STORES: dict[str, Callable[[Path], Store]] = {"sqlite": lambda folder: SqliteStore.open(folder / "ledger.db")}
+Reopen = Callable[[], Awaitable[Store]]
+
+
+def sqlite(request: pytest.FixtureRequest) -> Reopen:
+    """Opens a file."""
+    folder: Path = request.getfixturevalue("tmp_path")
+
+    async def reopen() -> Store:
+        return SqliteStore.open(folder / "ledger.db")
+
+    return reopen
+
+
+def postgres(request: pytest.FixtureRequest) -> Reopen:
+    """Opens a schema."""
+    cluster: Cluster = request.getfixturevalue("cluster")
+    dsn = cluster.new_schema()
+
+    async def reopen() -> Store:
+        return await PostgresStore.open(dsn)
+
+    return reopen
+
+
+STORES: dict[str, Callable[[pytest.FixtureRequest], Reopen]] = {"postgres": postgres, "sqlite": sqlite}
 
 
 class Broken(Exception):
@@ -25,15 +51,15 @@ class Broken(Exception):
 
 
 @pytest.fixture(params=sorted(STORES))
-def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+def reopen(request: pytest.FixtureRequest) -> Reopen:
     """Opens the store of one test, again and again."""
-    return lambda: STORES[str(request.param)](tmp_path)
+    return STORES[str(request.param)](request)
 
 
 @pytest.fixture
-async def store(reopen: Callable[[], Store]) -> AsyncIterator[Store]:
+async def store(reopen: Reopen) -> AsyncIterator[Store]:
     """A store with an account, a budget and a study."""
-    store = reopen()
+    store = await reopen()
     for command in (support.open_account(), support.grant(), support.open_study(max_in_flight=9)):
         await carry_out(store, command)
     yield store
@@ -86,13 +112,13 @@ async def test_raising_inside_a_transaction_saves_nothing(store: Store) -> None:
     assert (auditor.entries_count, auditor.difference) == (3, None)
 
 
-async def test_everything_is_there_after_a_restart(store: Store, reopen: Callable[[], Store]) -> None:
+async def test_everything_is_there_after_a_restart(store: Store, reopen: Reopen) -> None:
     await carry_out(store, support.reserve(10))
     await carry_out(store, support.receipt())
     calls = await store.attempts(support.slot().call_id())
     balances = await store.balances("lab", None, 0, 10)
     await store.close()
-    again = reopen()
+    again = await reopen()
     try:
         assert await again.attempts(support.slot().call_id()) == calls
         assert await again.balances("lab", None, 0, 10) == balances
