@@ -281,6 +281,8 @@ async def furnished(path: Path, clock: Clock, source: random.Random) -> tuple[Le
 async def interleaving(path: Path, seed: int, patch: pytest.MonkeyPatch) -> tuple[list[Client], SeededStore, Ledger]:
     """One schedule, carried out; the ledger's own sweeps before its reads are noted as well."""
     clock, source = Clock(), random.Random(f"interleaving {seed}")
+    # How long the writer waits for callers to come back is measured, so it would not be the seed's.
+    patch.setattr("ledger_svc.limits.LINGER_SHARE", 0.0)
     ledger, store = await furnished(path, clock, source)
     patch.setattr("ledger_svc.ledger.ExpireOverdue", lambda: Noted(ExpireOverdue(), store.pending))
     clients = [Client(ledger, store, clock, source) for _ in range(CLIENTS)]
