@@ -8,6 +8,7 @@ same plan that nobody disturbed (design/architecture.md, I1, I3 and I8). COUNTER
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,9 +19,8 @@ import pytest
 from countersign.kit.money_wire import from_wire
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.study.manifest import load
-from ledger_svc.__main__ import now_micros
 from ledger_svc.calls import CallState, HoldCategory
-from ledger_svc.ledger import Ledger
+from ledger_svc.ledger import Ledger, store_time
 from ledger_svc.storage.sqlite import SqliteStore
 from tests.integration.chaos import (
     LATE_SECONDS,
@@ -111,7 +111,7 @@ def test_the_services_of_a_killed_collector_first_finish_what_is_under_way(tmp_p
         disturb(study, disturbance)
         await_end_of_ledger(study)
         wire = wire_digests(tmp_path)
-    ledger = Ledger(SqliteStore.open(study.out / LEDGER_STORE), now_micros)
+    ledger = Ledger(SqliteStore.open(study.out / LEDGER_STORE), store_time)
     charged = asyncio.run(request_digests(ledger, load(study.out).study_id, CallState.CHARGED))
     assert sorted(charged) == sorted(wire)
     assert len(wire) >= 2 * WORKERS
@@ -207,7 +207,7 @@ def later_ledger(stack: Stack, copy: Path) -> Ledger:
     """The ledger's file as it will be read when every lease is over."""
     with closing(sqlite3.connect(stack.database)) as live, closing(sqlite3.connect(copy)) as later:
         live.backup(later)
-    return Ledger(SqliteStore.open(copy), lambda: now_micros() + BEYOND_EVERY_LEASE_MICROS)
+    return Ledger(SqliteStore.open(copy), lambda: time.time_ns() // 1_000 + BEYOND_EVERY_LEASE_MICROS)
 
 
 async def assert_held_later(ledger: Ledger, found: Findings) -> None:
