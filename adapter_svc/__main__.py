@@ -29,8 +29,6 @@ async def serve(settings: AdapterSettings) -> None:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_finish_turns(attempts, draining, settings.drain_seconds))
         await serve_until_stopped(running, spec.name, settings.drain_seconds, exit_with_stdin=settings.exit_with_stdin)
-    if ledger is not None:
-        await ledger.close()
     if channel is not None:
         await channel.close()
 
