@@ -36,7 +36,7 @@ def test_a_port_of_thousands_of_digits_is_no_address_either() -> None:
         check_target("127.0.0.1:" + "9" * 5_000)
 
 
-@pytest.mark.parametrize("address", ["example.test:443", "10.0.0.1:1", "[::1]:65535", "unix:relative.sock"])
+@pytest.mark.parametrize("address", ["tls:example.test:443", "tls:10.0.0.1:1", "[::1]:65535", "unix:relative.sock"])
 def test_anything_of_the_form_may_be_connected_to(address: str) -> None:
     check_target(address)
 
