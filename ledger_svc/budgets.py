@@ -5,7 +5,6 @@ is damaged.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Self
 
 from countersign.kit.money import MAX_NANOS, Money
 from ledger_svc import errors
@@ -49,13 +48,13 @@ class Totals:
     def _with(self, state: CallState, nanos: int, count: int) -> "Totals":
         match state:
             case CallState.CHARGED:
-                return replace(self, charged=self.charged.plus(nanos, count))
+                return Totals(self.charged.plus(nanos, count), self.reserved, self.held, self.resolved)
             case CallState.RESERVED:
-                return replace(self, reserved=self.reserved.plus(nanos, count))
+                return Totals(self.charged, self.reserved.plus(nanos, count), self.held, self.resolved)
             case CallState.HELD:
-                return replace(self, held=self.held.plus(nanos, count))
+                return Totals(self.charged, self.reserved, self.held.plus(nanos, count), self.resolved)
             case CallState.RESOLVED:
-                return replace(self, resolved=self.resolved.plus(nanos, count))
+                return Totals(self.charged, self.reserved, self.held, self.resolved.plus(nanos, count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +86,25 @@ class Account:
         """Whether the balances could still be written down with `more_nanos` of spend."""
         return self.prior_spend_nanos + self.totals.accounted_nanos + more_nanos <= MAX_NANOS
 
-    def moved(self, before: Call | None, after: Call) -> Self:
+    def moved(self, before: Call | None, after: Call) -> "Account":
         """The account once a call went from `before` to `after`."""
-        return replace(self, totals=self.totals.moved(before, after))
+        return self._with(self.totals.moved(before, after), self.head_sequence, self.head_chain)
+
+    def with_head(self, sequence: int, chain: bytes) -> "Account":
+        """The account once its journal has one entry more."""
+        return self._with(self.totals, sequence, chain)
+
+    def _with(self, totals: Totals, head_sequence: int, head_chain: bytes) -> "Account":
+        # `dataclasses.replace` takes several times as long, and every mutation comes through here.
+        return Account(
+            self.account_id,
+            self.currency,
+            self.granted_nanos,
+            self.prior_spend_nanos,
+            totals,
+            head_sequence,
+            head_chain,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +134,18 @@ class Study:
         """Whether both were opened with the same properties."""
         return replace(self, totals=Totals(), opened_sequence=0) == replace(other, totals=Totals(), opened_sequence=0)
 
-    def moved(self, before: Call | None, after: Call) -> Self:
+    def moved(self, before: Call | None, after: Call) -> "Study":
         """The study once a call went from `before` to `after`."""
-        return replace(self, totals=self.totals.moved(before, after))
+        return Study(
+            self.study_id,
+            self.account_id,
+            self.cap_nanos,
+            self.call_ceiling_nanos,
+            self.max_in_flight,
+            self.manifest_digest,
+            self.opened_sequence,
+            self.totals.moved(before, after),
+        )
 
 
 def admit(account: Account, study: Study, requested_nanos: int) -> None:

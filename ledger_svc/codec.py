@@ -1,7 +1,9 @@
 """Calls as JSON and back: the one form in which the journal and every store keep them. Digests are lower-case hex."""
 
+from json.encoder import encode_basestring
 from typing import Any
 
+from countersign.kit.canonical import canonical_json
 from ledger_svc.calls import (
     AmountBasis,
     Call,
@@ -41,6 +43,32 @@ def call_to_json(call: Call) -> dict[str, Any]:
         "token_digest": call.token_digest.hex(),
         "turn": call.slot.turn,
     }
+
+
+def call_to_text(call: Call) -> str:
+    """The canonical JSON of `call_to_json`, written out in its order: each mutation needs it once."""
+    hold = "null" if call.hold is None else canonical_json(_hold_to_json(call.hold)).decode()
+    receipt = "null" if call.receipt is None else _receipt_to_text(call.receipt)
+    resolution = "null" if call.resolution is None else canonical_json(_resolution_to_json(call.resolution)).decode()
+    slot = call.slot
+    return (
+        f'{{"account_id":{encode_basestring(call.account_id)},"accounted_nanos":{call.accounted_nanos},'
+        f'"attempt":{call.attempt},"basis":"{call.basis}","call_id":"{call.call_id.hex()}",'
+        f'"changed_at":{call.changed_at},"episode_id":{encode_basestring(slot.episode_id)},"hold":{hold},'
+        f'"lease_expires_at":{call.lease_expires_at},"price_table_digest":"{call.price_table_digest.hex()}",'
+        f'"receipt":{receipt},"request_digest":"{call.request_digest.hex()}","reserved_at":{call.reserved_at},'
+        f'"reserved_nanos":{call.reserved_nanos},"reserved_sequence":{call.reserved_sequence},'
+        f'"resolution":{resolution},"state":"{call.state}","study_id":{encode_basestring(slot.study_id)},'
+        f'"token_digest":"{call.token_digest.hex()}","turn":{slot.turn}}}'
+    )
+
+
+def _receipt_to_text(receipt: ReceiptFacts) -> str:
+    return (
+        f'{{"amount_text":{encode_basestring(receipt.cost.amount_text)},"cost_basis":"{receipt.cost.basis}",'
+        f'"http_status":{receipt.http_status},"late":{"true" if receipt.late else "false"},'
+        f'"received_at":{receipt.received_at},"response_digest":"{receipt.response_digest.hex()}"}}'
+    )
 
 
 def _hold_to_json(hold: HoldFacts) -> dict[str, Any]:

@@ -28,4 +28,4 @@ def _amount_nanos(text: str) -> int | None:
     except MoneyError:
         return None
     # Rounding up would turn a negative amount finer than a nano-unit into zero.
-    return None if Decimal(text) < 0 else nanos
+    return None if nanos <= 0 and Decimal(text) < 0 else nanos

@@ -214,12 +214,12 @@ class Ledger:
                 return
 
     async def _stored_receipt(self, call: Call) -> StoredReceipt:
-        request = await self._payload(call.request_digest)
-        response = b"" if call.receipt is None else await self._payload(call.receipt.response_digest)
+        request = await self._payload(call, call.request_digest)
+        response = b"" if call.receipt is None else await self._payload(call, call.receipt.response_digest)
         return StoredReceipt(call, call.receipt, request, response)
 
-    async def _payload(self, digest: bytes) -> bytes:
-        payload = await self._watched(self._store.payload(digest))
+    async def _payload(self, call: Call, digest: bytes) -> bytes:
+        payload = await self._watched(self._store.payload(call.call_id, digest))
         if payload is None or sha256(payload) != digest:
             raise errors.StoreCorruptError("a stored payload is missing or changed", problem="payload")
         return payload

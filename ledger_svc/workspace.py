@@ -5,15 +5,15 @@ the first one changed, and so that nothing is read while it is decided. It has n
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from countersign.kit.canonical import sha256
+from countersign.kit.canonical import canonical_json
 from ledger_svc import errors
 from ledger_svc.budgets import Account, Study
 from ledger_svc.calls import Call, CallState, is_overdue
-from ledger_svc.codec import call_to_json
-from ledger_svc.journal import Entry, EntryKind, next_entry
+from ledger_svc.codec import call_to_json, call_to_text
+from ledger_svc.journal import Entry, EntryKind, entry_after
 
 _KIND_OF_STATE = {
     CallState.RESERVED: EntryKind.CALL_RESERVED,
@@ -81,6 +81,8 @@ class Changes:
     requests: dict[str, RequestRecord] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
     payloads: dict[bytes, bytes] = field(default_factory=dict)
+    call_texts: dict[tuple[bytes, int], str] = field(default_factory=dict)
+    """`codec.call_to_text` of each of `calls`, as its last entry has it."""
 
 
 class Workspace:
@@ -90,6 +92,13 @@ class Workspace:
         self._loaded = loaded
         self.now = now
         self.changes = Changes()
+        # Nothing becomes overdue while `now` stands still: who is not among these never will be.
+        self._once_overdue = [
+            (call_id, call.attempt)
+            for call_id, attempts in loaded.calls.items()
+            for call in attempts
+            if is_overdue(call, now)
+        ]
 
     def find_account(self, account_id: str) -> Account | None:
         """The account, or None; raises KeyError where nobody asked for it."""
@@ -128,9 +137,9 @@ class Workspace:
         """The loaded reservations whose lease is over, of one study or of all."""
         return [
             call
-            for attempts in self._loaded.calls.values()
-            for call in attempts
-            if is_overdue(call, self.now) and study_id in (None, call.slot.study_id)
+            for call_id, attempt in self._once_overdue
+            for call in self._loaded.calls[call_id]
+            if call.attempt == attempt and is_overdue(call, self.now) and study_id in (None, call.slot.study_id)
         ]
 
     def request(self, request_id: str) -> RequestRecord | None:
@@ -142,11 +151,9 @@ class Workspace:
         self._loaded.requests[record.request_id] = record
         self.changes.requests[record.request_id] = record
 
-    def keep(self, payload: bytes) -> bytes:
-        """Keep a payload under its SHA-256, and return that."""
-        digest = sha256(payload)
+    def keep(self, payload: bytes, digest: bytes) -> None:
+        """Keep a payload under its SHA-256."""
         self.changes.payloads[digest] = payload
-        return digest
 
     def next_sequence(self, account_id: str) -> int:
         """The sequence that the account's next journal entry will have."""
@@ -154,9 +161,12 @@ class Workspace:
 
     def post(self, account: Account, kind: EntryKind, body: Mapping[str, Any]) -> None:
         """Save the changed account together with the journal entry that says why."""
+        self._post(account, kind, canonical_json(body))
+
+    def _post(self, account: Account, kind: EntryKind, body: bytes) -> None:
         sequence = account.head_sequence + 1
-        entry = next_entry(account.account_id, sequence, account.head_chain, kind, body, self.now)
-        account = replace(account, head_sequence=sequence, head_chain=entry.chain)
+        entry = entry_after(account.account_id, sequence, account.head_chain, kind, body, self.now)
+        account = account.with_head(sequence, entry.chain)
         self._loaded.accounts[account.account_id] = account
         self.changes.accounts[account.account_id] = account
         self.changes.entries.append(entry)
@@ -170,8 +180,22 @@ class Workspace:
         """Save a new or changed call with its balances and its journal entry; `noted` joins the entry's body."""
         account = self.account(after.account_id).moved(before, after)
         study = self.study(after.slot.study_id).moved(before, after)
-        others = tuple(call for call in self.attempts(after.call_id) if call.attempt != after.attempt)
-        self._loaded.calls[after.call_id] = tuple(sorted((*others, after), key=lambda call: call.attempt))
-        self.changes.calls[after.call_id, after.attempt] = after
+        call_id = after.call_id
+        self._loaded.calls[call_id] = _with(self.attempts(call_id), after)
+        text = call_to_text(after)
+        self.changes.calls[call_id, after.attempt] = after
+        self.changes.call_texts[call_id, after.attempt] = text
         self.put_study(study)
-        self.post(account, _KIND_OF_STATE[after.state], {"call": call_to_json(after), **noted})
+        body = canonical_json({"call": call_to_json(after), **noted}) if noted else f'{{"call":{text}}}'.encode()
+        self._post(account, _KIND_OF_STATE[after.state], body)
+
+
+def _with(attempts: tuple[Call, ...], call: Call) -> tuple[Call, ...]:
+    """The attempts, oldest first, with one that is new or has changed."""
+    if not attempts:
+        return (call,)
+    return tuple(sorted((*(each for each in attempts if each.attempt != call.attempt), call), key=_attempt_of))
+
+
+def _attempt_of(call: Call) -> int:
+    return call.attempt

@@ -1,6 +1,7 @@
 """Exact money: a currency and a whole number of nano-units, never a float (design/ledger.md)."""
 
 import math
+import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -8,6 +9,8 @@ from fractions import Fraction
 NANOS_PER_UNIT = 1_000_000_000
 MAX_EXPONENT = 400
 """A decimal exponent beyond this, either way, is no amount of money."""
+
+_PLAIN = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?")
 
 MAX_NANOS = 2**63 - 1
 """What a signed 64-bit column holds: about 9.2 billion units."""
@@ -58,6 +61,10 @@ def text_to_nanos_rounded_up(text: str) -> int:
     """
     if len(text) > 64 or text != text.strip() or "_" in text or not text.isascii():
         raise MoneyError("not a decimal number")
+    plain = _PLAIN.fullmatch(text)
+    if plain is not None:
+        # The usual form needs no arithmetic beyond whole numbers.
+        return int(plain[1]) * NANOS_PER_UNIT + int((plain[2] or "").ljust(9, "0"))
     nanos = math.ceil(_exact_nanos(text))
     if abs(nanos) > MAX_NANOS:
         raise MoneyError("the amount is beyond 9.2 billion units")

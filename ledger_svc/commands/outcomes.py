@@ -52,7 +52,7 @@ class RecordReceipt:
         after = calls.record_receipt(before, receipt, self._cost_nanos(book, before), book.now)
         if after is before:
             return changed(book, before, replayed=True)
-        book.keep(self.response)
+        book.keep(self.response, receipt.response_digest)
         book.post_call(before, after)
         return changed(book, after, replayed=False)
 

@@ -75,14 +75,18 @@ class Reserve:
         nanos = account.nanos_of(self.amount)
         expire_overdue(book, study.study_id)
         attempts = book.attempts(self.slot.call_id())
-        match standing(attempts, sha256(self.attempt_token), sha256(self.request)):
+        token_digest, request_digest = sha256(self.attempt_token), sha256(self.request)
+        match standing(attempts, token_digest, request_digest):
             case Standing.ANSWERED:
                 return Answered(attempts[-1])
             case Standing.ADMITTED:
                 return Admitted(self._same_inputs(attempts[-1]), replayed=True)
             case Standing.OPEN:
                 admit(book.account(study.account_id), book.study(study.study_id), nanos)
-                return Admitted(self._new_call(book, account.account_id, len(attempts) + 1), replayed=False)
+                call = self._new_call(book, account.account_id, len(attempts) + 1, token_digest, request_digest)
+                book.keep(self.request, request_digest)
+                book.post_call(None, call)
+                return Admitted(call, replayed=False)
 
     def _same_inputs(self, call: Call) -> Call:
         asked = (self.amount.nanos, self.basis, self.price_table_digest)
@@ -92,16 +96,18 @@ class Reserve:
             )
         return call
 
-    def _new_call(self, book: Workspace, account_id: str, attempt: int) -> Call:
-        call = Call(
+    def _new_call(
+        self, book: Workspace, account_id: str, attempt: int, token_digest: bytes, request_digest: bytes
+    ) -> Call:
+        return Call(
             account_id=account_id,
             slot=self.slot,
             attempt=attempt,
             state=CallState.RESERVED,
-            token_digest=sha256(self.attempt_token),
+            token_digest=token_digest,
             basis=self.basis,
             price_table_digest=self.price_table_digest,
-            request_digest=book.keep(self.request),
+            request_digest=request_digest,
             reserved_nanos=self.amount.nanos,
             accounted_nanos=self.amount.nanos,
             reserved_at=book.now,
@@ -109,5 +115,3 @@ class Reserve:
             lease_expires_at=book.now + self.lease_micros,
             changed_at=book.now,
         )
-        book.post_call(None, call)
-        return call

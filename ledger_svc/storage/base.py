@@ -63,8 +63,8 @@ class Store(Protocol):
         """At most `limit` calls of a study in these states, reserved after a sequence, in the order of reservation."""
         ...
 
-    async def payload(self, digest: bytes) -> bytes | None:
-        """The stored payload of that SHA-256, or None."""
+    async def payload(self, call_id: bytes, digest: bytes) -> bytes | None:
+        """The stored request or response of that SHA-256 that one of the slot's attempts has, or None."""
         ...
 
     async def has_overdue(self, now: int | None) -> bool:

@@ -181,8 +181,8 @@ class PostgresStore:
         values = {"id": rows.searchable(account_id), "after": after_sequence, "limit": limit}
         return [entry_from_row(row) for row in await self._run(lambda db: rows.fetch(db, query, values))]
 
-    async def payload(self, digest: bytes) -> bytes | None:
-        """See `Store.payload`."""
+    async def payload(self, call_id: bytes, digest: bytes) -> bytes | None:
+        """See `Store.payload`. Payloads are kept by their digests alone."""
         return await self._run(lambda db: rows.find_payload(db, digest))
 
     async def has_overdue(self, now: int | None) -> bool:

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from countersign.kit.canonical import canonical_json
 from ledger_svc.budgets import Account, Study, Totals
 from ledger_svc.calls import Call
-from ledger_svc.codec import call_to_json
 from ledger_svc.journal import Entry
 from ledger_svc.storage.postgres_errors import OvertakenError
 from ledger_svc.storage.postgres_schema import Connection
@@ -173,7 +171,7 @@ async def save(db: Connection, changes: Changes, before: Known) -> None:
     await _write(db, "accounts", ACCOUNT_COLUMNS, accounts, before.account_ids)
     await _write(db, "studies", STUDY_COLUMNS, studies, before.study_ids)
     await _insert(db, "payloads", "digest, body", sorted(changes.payloads.items()), "ON CONFLICT DO NOTHING")
-    calls = [(*key, canonical_json(call_to_json(call)).decode()) for key, call in changes.calls.items()]
+    calls = [(*key, changes.call_texts[key]) for key in changes.calls]
     await _insert(db, "calls", CALL_COLUMNS, calls, "ON CONFLICT (call_id, attempt) DO UPDATE SET body = excluded.body")
     records = [changes.requests[key] for key in sorted(changes.requests)]
     values = [(record.request_id, record.inputs_digest, record.answer_nanos) for record in records]

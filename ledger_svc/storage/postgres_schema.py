@@ -1,6 +1,6 @@
 """The PostgreSQL schema, version by version. Migrations go forward only (design/ledger.md, Storage).
 
-As in `sqlite_schema`, a call is kept as the JSON of `codec.call_to_json`, and what is searched for is generated from it
+A call is kept as the JSON of `codec.call_to_json`, and what is searched for is generated from it
 by the database, so that no column can contradict it. Ids are compared byte by byte (COLLATE "C"), whatever the
 database's language is. Amounts are whole nano-units, times microseconds since the Unix epoch.
 """

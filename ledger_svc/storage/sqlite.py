@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ledger_svc import errors
 from ledger_svc.audit import Auditor
@@ -26,6 +26,12 @@ from ledger_svc.storage.sqlite_schema import migrate
 from ledger_svc.workspace import Wanted, Workspace
 
 T = TypeVar("T")
+
+_CHECKPOINT_PAGES = 8_000
+"""How long the write-ahead log grows, in pages of 4 KiB, before it is carried over into the database."""
+
+_CACHE_KIBIBYTES = 131_072
+"""The writer's page cache: the keys of some two million calls."""
 
 
 class SqliteStore:
@@ -104,9 +110,10 @@ class SqliteStore:
         def run() -> T:
             with translated(), self._transaction():
                 at = _moment(now)
-                book = Workspace(rows.load(self._writing, wanted, at), at)
+                loaded, row_ids = rows.load(self._writing, wanted, at)
+                book = Workspace(loaded, at)
                 answer = work(book)
-                rows.save(self._writing, book.changes)
+                rows.save(self._writing, book.changes, row_ids)
             self._head.advance(len(book.changes.entries))
             return answer
 
@@ -175,9 +182,9 @@ class SqliteStore:
         values = (study_id, after_sequence, *states, limit)
         return await self._read(lambda db: [rows.call_from_row(row) for row in db.execute(query, values)])
 
-    async def payload(self, digest: bytes) -> bytes | None:
+    async def payload(self, call_id: bytes, digest: bytes) -> bytes | None:
         """See `Store.payload`."""
-        return await self._read(lambda db: _payload(db, digest))
+        return await self._read(lambda db: rows.find_payload(db, call_id, digest))
 
     async def has_overdue(self, now: int | None) -> bool:
         """See `Store.has_overdue`."""
@@ -283,6 +290,9 @@ def _connect(path: Path, busy_timeout_millis: int) -> sqlite3.Connection:
     db.execute(f"PRAGMA busy_timeout = {busy_timeout_millis}")
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
+    # Fewer, larger checkpoints: a page that many commits change is then carried over once.
+    db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    db.execute(f"PRAGMA cache_size = -{_CACHE_KIBIBYTES}")
     db.execute("PRAGMA foreign_keys = ON")
     return db
 
@@ -314,11 +324,6 @@ def _studies(db: sqlite3.Connection, account: Account, after_sequence: int, limi
     return [rows.study_from_row(row) for row in found]
 
 
-def _payload(db: sqlite3.Connection, digest: bytes) -> bytes | None:
-    row: Any = db.execute("SELECT body FROM payloads WHERE digest = ?", (digest,)).fetchone()
-    return None if row is None or not isinstance(row[0], bytes) else row[0]
-
-
 def _feed(db: sqlite3.Connection, auditor: Auditor) -> None:
     account_id = (auditor.account_id,)
     entries = f"SELECT {rows.ENTRY_COLUMNS} FROM journal WHERE account_id = ? ORDER BY sequence"
@@ -327,11 +332,10 @@ def _feed(db: sqlite3.Connection, auditor: Auditor) -> None:
     auditor.account(rows.find_account(db, auditor.account_id))
     for row in db.execute(f"SELECT {rows.STUDY_COLUMNS} FROM studies WHERE account_id = ?", account_id):
         auditor.study(rows.study_from_row(row))
-    calls = f"SELECT {rows.AUDITED_CALL_COLUMNS} FROM calls WHERE account_id = ? ORDER BY reserved_sequence"
-    for row in db.execute(calls, account_id):
+    for row in db.execute(rows.AUDITED_CALLS, account_id):
         auditor.call(*rows.audited_call_from_row(row))
     for request_id in auditor.wanted_requests():
         auditor.request(request_id, rows.find_request(db, request_id))
     for digest, what, subject in auditor.wanted_payloads():
-        auditor.payload(digest, what, subject, _payload(db, digest))
+        auditor.payload(digest, what, subject, rows.find_payload(db, bytes.fromhex(subject), digest))
     auditor.finish()

@@ -6,14 +6,15 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, TypeVar
 
-from countersign.kit.canonical import canonical_json
 from ledger_svc import errors
 from ledger_svc.budgets import Account, Study, Tally, Totals
 from ledger_svc.calls import Call
-from ledger_svc.codec import call_from_json, call_to_json
+from ledger_svc.codec import call_from_json
 from ledger_svc.journal import Entry
+from ledger_svc.storage.sqlite_batch import chunks, insert
 from ledger_svc.workspace import Changes, Loaded, RequestRecord, Wanted
 
 T = TypeVar("T")
@@ -27,9 +28,6 @@ STUDY_COLUMNS = (
     "study_id, account_id, cap_nanos, call_ceiling_nanos, max_in_flight, manifest_digest, opened_sequence, " + _TALLIES
 )
 CALL_COLUMNS = "call_id, attempt, body"
-AUDITED_CALL_COLUMNS = (
-    "call_id, attempt, CAST(body AS BLOB), account_id, study_id, state, lease_expires_at, reserved_sequence"
-)
 _DERIVED_COLUMNS = ("account_id", "study_id", "state", "lease_expires_at", "reserved_sequence")
 _TALLY_TYPES = (int,) * 8
 _ACCOUNT_TYPES = (str, str, int, int, int, bytes, *_TALLY_TYPES)
@@ -37,6 +35,27 @@ _STUDY_TYPES = (str, str, int, int, int, bytes, int, *_TALLY_TYPES)
 _ENTRY_TYPES = (str, int, str, bytes, bytes, bytes, bytes, int)
 _REQUEST_TYPES = (str, bytes, int)
 ENTRY_COLUMNS = "account_id, sequence, kind, CAST(body AS BLOB), body_digest, previous_chain, chain, at"
+
+_STORED_CALL_COLUMNS = "id, call_id, attempt, body, account_id, study_id, state, lease_expires_at, reserved_sequence"
+_STORED_ENTRY_COLUMNS = "account_id, sequence, kind, body, body_digest, previous_chain, chain, at"
+
+AUDITED_CALLS = """
+    SELECT call_id, attempt, CASE WHEN (1, id) IS (
+        SELECT count(*), max(keys.id) FROM all_call_keys AS keys
+        WHERE keys.call_id = calls.call_id AND keys.attempt = calls.attempt
+    ) THEN CAST(body AS BLOB) ELSE x'' END, account_id, study_id, state, lease_expires_at, reserved_sequence
+    FROM calls WHERE account_id = ? ORDER BY reserved_sequence
+"""
+"""An account's calls, for `audited_call_from_row`; one that its key does not lead to has no body."""
+
+RowIds = dict[tuple[bytes, int], int]
+"""Where the loaded calls are kept, by call id and attempt."""
+
+_MAX_ROW_ID = 2**61
+"""Beyond it only damage leads: a call's payloads are kept at about twice its row id, a signed 64-bit number too."""
+
+RECENT_KEYS = 65_536
+"""How many calls' keys are moved at once from where new ones gather to where all others lie sorted."""
 
 
 @contextmanager
@@ -105,7 +124,7 @@ def entry_from_row(row: Sequence[Any]) -> Entry:
 
 
 def audited_call_from_row(row: Sequence[Any]) -> tuple[bytes, int, bytes]:
-    """A call's key and JSON from `AUDITED_CALL_COLUMNS`, without the JSON where a column derived from it differs."""
+    """A call's key and JSON from `AUDITED_CALLS`, without the JSON where a column derived from it differs."""
     call_id, attempt, body, *derived = _typed(row, (bytes, int, bytes, str, str, str, int, int))
     try:
         value = json.loads(body)
@@ -115,19 +134,20 @@ def audited_call_from_row(row: Sequence[Any]) -> tuple[bytes, int, bytes]:
     return call_id, attempt, body if agrees else b""
 
 
-def load(db: sqlite3.Connection, wanted: Wanted, now: int) -> Loaded:
+def load(db: sqlite3.Connection, wanted: Wanted, now: int) -> tuple[Loaded, RowIds]:
     """Everything wanted, with the calls' studies, the studies' overdue calls and the studies' accounts."""
     loaded = Loaded()
+    row_ids: RowIds = {}
     for request_id in wanted.request_ids:
         loaded.requests[request_id] = find_request(db, request_id)
-    _load_calls(db, loaded, {*wanted.call_ids, *_overdue_ids(db, now, wanted.overdue_count)})
+    _load_calls(db, loaded, row_ids, {*wanted.call_ids, *_overdue_ids(db, now, wanted.overdue_count)})
     for study_id in wanted.study_ids | _studies_of(loaded):
         loaded.studies[study_id] = find_study(db, study_id)
-        _load_calls(db, loaded, _overdue_ids_of_study(db, now, study_id))
+        _load_calls(db, loaded, row_ids, _overdue_ids_of_study(db, now, study_id))
     found = [study.account_id for study in loaded.studies.values() if study is not None]
     for account_id in wanted.account_ids | set(found):
         loaded.accounts[account_id] = find_account(db, account_id)
-    return loaded
+    return loaded, row_ids
 
 
 def find_account(db: sqlite3.Connection, account_id: str) -> Account | None:
@@ -159,8 +179,36 @@ def count_entries(db: sqlite3.Connection) -> int:
 
 def find_attempts(db: sqlite3.Connection, call_id: bytes) -> tuple[Call, ...]:
     """All attempts of a slot, oldest first."""
-    rows = db.execute(f"SELECT {CALL_COLUMNS} FROM calls WHERE call_id = ? ORDER BY attempt", (call_id,))
-    return tuple(call_from_row(row) for row in rows)
+    return tuple(call for _, call in _found_calls(db, [call_id]))
+
+
+def _found_calls(db: sqlite3.Connection, call_ids: Sequence[bytes]) -> list[tuple[int, Call]]:
+    """All attempts of the slots with their row ids, the older ones first."""
+    found = [(row_id, call_from_row(row)) for row_id, *row in db.execute(_calls_of(len(call_ids)), call_ids).fetchall()]
+    if any(call.call_id not in call_ids for _, call in found):
+        raise errors.StoreCorruptError("a call's key leads to another call", problem="row")
+    return found
+
+
+@lru_cache(maxsize=64)
+def _calls_of(call_ids_count: int) -> str:
+    """Row id and `CALL_COLUMNS` of all attempts of so many slots, the older ones first."""
+    ids = ", ".join(f"?{number}" for number in range(1, call_ids_count + 1))
+    return (
+        f"SELECT id, {CALL_COLUMNS} FROM calls WHERE id IN ("
+        f"SELECT id FROM recent_call_keys WHERE call_id IN ({ids}) UNION ALL "
+        f"SELECT id FROM call_keys WHERE call_id IN ({ids})) ORDER BY attempt"
+    )
+
+
+def find_payload(db: sqlite3.Connection, call_id: bytes, digest: bytes) -> bytes | None:
+    """The request or response of that digest that an attempt of the slot has, or None."""
+    for (row_id,) in db.execute("SELECT id FROM all_call_keys WHERE call_id = ?", (call_id,)).fetchall():
+        query = "SELECT body FROM payloads WHERE id IN (2 * ?1, 2 * ?1 + 1) AND digest = ?2"
+        row: Any = db.execute(query, (row_id, digest)).fetchone()
+        if row is not None:
+            return row[0] if isinstance(row[0], bytes) else None
+    return None
 
 
 def _one(db: sqlite3.Connection, query: str, key: str, decode: Callable[[Sequence[Any]], T]) -> T | None:
@@ -168,9 +216,13 @@ def _one(db: sqlite3.Connection, query: str, key: str, decode: Callable[[Sequenc
     return None if row is None else decode(row)
 
 
-def _load_calls(db: sqlite3.Connection, loaded: Loaded, call_ids: set[bytes]) -> None:
-    for call_id in call_ids - loaded.calls.keys():
-        loaded.calls[call_id] = find_attempts(db, call_id)
+def _load_calls(db: sqlite3.Connection, loaded: Loaded, row_ids: RowIds, call_ids: set[bytes]) -> None:
+    missing = list(call_ids - loaded.calls.keys())
+    loaded.calls.update(dict.fromkeys(missing, ()))
+    for some in chunks(missing):
+        for row_id, call in _found_calls(db, some):
+            loaded.calls[call.call_id] += (call,)
+            row_ids[call.call_id, call.attempt] = row_id
 
 
 def _studies_of(loaded: Loaded) -> set[str]:
@@ -185,40 +237,75 @@ def _overdue_ids(db: sqlite3.Connection, now: int, limit: int) -> list[bytes]:
 
 
 def _overdue_ids_of_study(db: sqlite3.Connection, now: int, study_id: str) -> set[bytes]:
-    query = "SELECT call_id FROM calls WHERE state = 'RESERVED' AND lease_expires_at <= ? AND study_id = ?"
+    # Named, or SQLite would rather search all of the study's calls.
+    query = (
+        "SELECT call_id FROM calls INDEXED BY calls_reserved "
+        "WHERE state = 'RESERVED' AND lease_expires_at <= ? AND study_id = ?"
+    )
     return {row[0] for row in db.execute(query, (now, study_id))}
 
 
-def save(db: sqlite3.Connection, changes: Changes) -> None:
-    """Write every change; parents go before children."""
-    db.executemany(
-        f"INSERT INTO accounts ({ACCOUNT_COLUMNS}) VALUES ({_marks(14)}) {_upsert('account_id', ACCOUNT_COLUMNS)}",
-        [_account_values(account) for account in changes.accounts.values()],
-    )
-    db.executemany(
-        f"INSERT INTO studies ({STUDY_COLUMNS}) VALUES ({_marks(15)}) {_upsert('study_id', STUDY_COLUMNS)}",
-        [_study_values(study) for study in changes.studies.values()],
-    )
-    db.executemany(
-        "INSERT INTO payloads (digest, body) VALUES (?, ?) ON CONFLICT DO NOTHING", list(changes.payloads.items())
-    )
-    db.executemany(
-        f"INSERT INTO calls ({CALL_COLUMNS}) VALUES (?, ?, ?) {_upsert('call_id, attempt', 'body')}",
-        [(*key, canonical_json(call_to_json(call)).decode()) for key, call in changes.calls.items()],
-    )
-    db.executemany(
-        "INSERT INTO requests (request_id, inputs_digest, answer_nanos) VALUES (?, ?, ?)",
+def save(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> None:
+    """Write every change; parents go before children. `row_ids` is what `load` gave for the same transaction."""
+    accounts = [_account_values(account) for account in changes.accounts.values()]
+    insert(db, "accounts", ACCOUNT_COLUMNS, accounts, _upsert("account_id", ACCOUNT_COLUMNS))
+    studies = [_study_values(study) for study in changes.studies.values()]
+    insert(db, "studies", STUDY_COLUMNS, studies, _upsert("study_id", STUDY_COLUMNS))
+    _save_calls(db, changes, row_ids)
+    insert(
+        db,
+        "requests",
+        "request_id, inputs_digest, answer_nanos",
         [(record.request_id, record.inputs_digest, record.answer_nanos) for record in changes.requests.values()],
     )
-    db.executemany(
-        "INSERT INTO journal (account_id, sequence, kind, body, body_digest, previous_chain, chain, at) "
-        f"VALUES ({_marks(8)})",
-        [_entry_values(entry) for entry in changes.entries],
+    insert(db, "journal", _STORED_ENTRY_COLUMNS, [_entry_values(entry) for entry in changes.entries])
+
+
+def _save_calls(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> None:
+    """New calls get the next row ids; a call's payloads are kept at places that follow from its own."""
+    new = [key for key in changes.calls if key not in row_ids]
+    first = 1 + _last_row_id(db) if new else 0
+    ids = {**row_ids, **{key: first + index for index, key in enumerate(new)}}
+    rows = [_call_values(ids[key], call, changes.call_texts[key]) for key, call in changes.calls.items()]
+    insert(db, "calls", _STORED_CALL_COLUMNS, rows, _CHANGED_CALL)
+    insert(db, "recent_call_keys", "call_id, attempt, id", [(*key, ids[key]) for key in new])
+    insert(db, "payloads", "id, digest, body", list(_payload_rows(changes, ids)), "ON CONFLICT DO NOTHING")
+    if new and (first + len(new)) // RECENT_KEYS > first // RECENT_KEYS:
+        db.execute("INSERT INTO call_keys SELECT * FROM recent_call_keys ORDER BY call_id, attempt")
+        db.execute("DELETE FROM recent_call_keys")
+
+
+def _last_row_id(db: sqlite3.Connection) -> int:
+    last: int = db.execute("SELECT coalesce(max(id), 0) FROM calls").fetchone()[0]
+    if last > _MAX_ROW_ID:
+        raise errors.StoreCorruptError("a call has a row id that none can have", problem="row")
+    return last
+
+
+_CHANGED_CALL = "ON CONFLICT (id) DO UPDATE SET body = excluded.body, state = excluded.state"
+
+
+def _call_values(row_id: int, call: Call, text: str) -> tuple[Any, ...]:
+    return (
+        row_id,
+        call.call_id,
+        call.attempt,
+        text,
+        call.account_id,
+        call.slot.study_id,
+        call.state.value,
+        call.lease_expires_at,
+        call.reserved_sequence,
     )
 
 
-def _marks(count: int) -> str:
-    return ", ".join("?" * count)
+def _payload_rows(changes: Changes, ids: RowIds) -> Iterator[tuple[int, bytes, bytes]]:
+    for key, call in changes.calls.items():
+        if call.request_digest in changes.payloads:
+            yield 2 * ids[key], call.request_digest, changes.payloads[call.request_digest]
+        if call.receipt is not None and call.receipt.response_digest in changes.payloads:
+            digest = call.receipt.response_digest
+            yield 2 * ids[key] + 1, digest, changes.payloads[digest]
 
 
 def _upsert(key: str, columns: str) -> str:

@@ -1,7 +1,7 @@
 """The SQLite schema, version by version. Migrations go forward only (design/ledger.md, Storage).
 
-A call is kept as the JSON of `codec.call_to_json`; what is searched for is generated from it by SQLite, so that no
-column can contradict it. Amounts are whole nano-units, times microseconds since the Unix epoch.
+A call is kept as the JSON of `codec.call_to_json`; what is searched for is kept beside it, and an audit compares
+the two (`sqlite_rows.audited_call_from_row`). Amounts are whole nano-units, times microseconds since the Unix epoch.
 """
 
 import sqlite3
@@ -60,7 +60,41 @@ _VERSION_1 = (
     "INSERT INTO probe VALUES (1, 0)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1,)
+_CALL_KEYS = """(
+    call_id BLOB NOT NULL, attempt INTEGER NOT NULL, id INTEGER NOT NULL,
+    PRIMARY KEY (call_id, attempt)
+) STRICT, WITHOUT ROWID"""
+
+_VERSION_2 = (
+    # Rows lie in the order of reservation, so that new ones go to the end of every index. Call ids are digests: sorted,
+    # each new one would change another page. Their keys gather in a small table, and move in bulk (sqlite_rows.save).
+    "ALTER TABLE calls RENAME TO old_calls",
+    "ALTER TABLE payloads RENAME TO old_payloads",
+    """CREATE TABLE calls (
+    id INTEGER NOT NULL PRIMARY KEY, call_id BLOB NOT NULL, attempt INTEGER NOT NULL, body TEXT NOT NULL,
+    account_id TEXT NOT NULL REFERENCES accounts, study_id TEXT NOT NULL REFERENCES studies,
+    state TEXT NOT NULL, lease_expires_at INTEGER NOT NULL, reserved_sequence INTEGER NOT NULL
+) STRICT""",
+    # A request has twice its call's id, a response one more.
+    "CREATE TABLE payloads (id INTEGER NOT NULL PRIMARY KEY, digest BLOB NOT NULL, body BLOB NOT NULL) STRICT",
+    f"CREATE TABLE call_keys {_CALL_KEYS}",
+    f"CREATE TABLE recent_call_keys {_CALL_KEYS}",
+    "CREATE VIEW all_call_keys AS SELECT * FROM recent_call_keys UNION ALL SELECT * FROM call_keys",
+    """INSERT INTO calls SELECT row_number() OVER (ORDER BY reserved_sequence, account_id), call_id, attempt, body,
+    account_id, study_id, state, lease_expires_at, reserved_sequence FROM old_calls""",
+    "INSERT INTO call_keys SELECT call_id, attempt, id FROM calls ORDER BY call_id, attempt",
+    """INSERT INTO payloads SELECT 2 * calls.id, digest, old_payloads.body FROM calls JOIN old_payloads
+    ON digest = unhex_digest(json_extract(calls.body, '$.request_digest'))""",
+    """INSERT INTO payloads SELECT 2 * calls.id + 1, digest, old_payloads.body FROM calls JOIN old_payloads
+    ON digest = unhex_digest(json_extract(calls.body, '$.receipt.response_digest'))""",
+    "DROP TABLE old_calls",
+    "DROP TABLE old_payloads",
+    "CREATE UNIQUE INDEX calls_by_study ON calls (study_id, reserved_sequence)",
+    "CREATE UNIQUE INDEX calls_by_account ON calls (account_id, reserved_sequence)",
+    "CREATE INDEX calls_reserved ON calls (lease_expires_at, study_id) WHERE state = 'RESERVED'",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
 """`MIGRATIONS[n]` leads from version n to version n + 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)
@@ -71,6 +105,7 @@ def migrate(db: sqlite3.Connection) -> None:
 
     Raises SchemaTooNewError for a version of the future and StoreCorruptError for a database that is no ledger.
     """
+    db.create_function("unhex_digest", 1, _unhex, deterministic=True)
     db.execute("BEGIN IMMEDIATE")
     try:
         found_version = _found_version(db)
@@ -84,6 +119,10 @@ def migrate(db: sqlite3.Connection) -> None:
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
+
+
+def _unhex(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
 
 
 def _found_version(db: sqlite3.Connection) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from ledger_svc.commands.base import inputs_digest
 from ledger_svc.journal import GENESIS_CHAIN, Entry, EntryKind, next_entry
 from ledger_svc.storage import sqlite_rows as rows
+from ledger_svc.storage.head import SUFFIX
 
 
 def rewrite_first_grant(path: Path, account_id: str, amount_nanos: int) -> None:
@@ -21,8 +22,16 @@ def rewrite_first_grant(path: Path, account_id: str, amount_nanos: int) -> None:
         added_nanos = amount_nanos - body["amount_nanos"]
         body["amount_nanos"] = amount_nanos
         db.execute(
-            "UPDATE requests SET inputs_digest = ?, answer_nanos = answer_nanos + ? WHERE request_id = ?",
-            (_inputs_digest(body), added_nanos, body["request_id"]),
+            "UPDATE requests SET inputs_digest = ? WHERE request_id = ?", (_inputs_digest(body), body["request_id"])
+        )
+        # Each grant is answered with the sum of all grants up to it.
+        db.executemany(
+            "UPDATE requests SET answer_nanos = answer_nanos + ? WHERE request_id = ?",
+            [
+                (added_nanos, json.loads(entry.body)["request_id"])
+                for entry in entries
+                if entry.kind == EntryKind.BUDGET_GRANTED
+            ],
         )
         db.execute("DELETE FROM journal WHERE account_id = ?", (account_id,))
         chain = GENESIS_CHAIN
@@ -74,7 +83,7 @@ def damage_body(path: Path, account_id: str, sequence: int) -> None:
 
 @contextmanager
 def _unguarded(path: Path) -> Iterator[sqlite3.Connection]:
-    """The file without the triggers that keep its journal append-only; they are put back as they were."""
+    """The file without the triggers that keep its journal append-only; they are put back. Its head mark is removed."""
     with closing(sqlite3.connect(path)) as db, db:
         triggers = db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
         for name, _ in triggers:
@@ -82,6 +91,7 @@ def _unguarded(path: Path) -> Iterator[sqlite3.Connection]:
         yield db
         for _, sql in triggers:
             db.execute(sql)
+    path.with_name(path.name + SUFFIX).unlink(missing_ok=True)
 
 
 def _entries(db: sqlite3.Connection, account_id: str) -> list[Entry]:

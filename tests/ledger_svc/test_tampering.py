@@ -18,22 +18,6 @@ RESPONSE = f"x'{sha256(b'response').hex()}'"
 NO_TRIGGERS = "DROP TRIGGER journal_is_never_changed; DROP TRIGGER journal_is_never_shortened;"
 
 
-def stored_as(column: str, value: str) -> str:
-    """SQL that changes a derived column by itself, as damage on the disk can: SQLite alone would not let it."""
-    derived = f"GENERATED ALWAYS AS (json_extract(body, ''$.{column}'')) STORED"
-    return (
-        "PRAGMA writable_schema = ON;"
-        "CREATE TABLE kept AS SELECT sql FROM sqlite_schema WHERE name = 'calls';"
-        f"UPDATE sqlite_schema SET sql = replace(sql, '{derived}', '') WHERE name = 'calls';"
-        "PRAGMA writable_schema = RESET;"
-        f"UPDATE calls SET {column} = {value} WHERE attempt = 2;"
-        "PRAGMA writable_schema = ON;"
-        "UPDATE sqlite_schema SET sql = (SELECT sql FROM kept) WHERE name = 'calls';"
-        "DROP TABLE kept;"
-        "PRAGMA writable_schema = RESET;"
-    )
-
-
 async def make_file(path: Path) -> None:
     """Ten entries: an account of two studies; a hold, its resolution and a charged second attempt; an open call."""
     ledger = make_ledger(path, Clock())
@@ -107,6 +91,15 @@ async def test_untouched_file_is_intact(database: Path) -> None:
         ),
         ("UPDATE calls SET attempt = 3 WHERE attempt = 2", 0, "call", CALL_ID.hex()),
         ("DELETE FROM calls WHERE attempt = 2", 0, "call", CALL_ID.hex()),
+        ("UPDATE calls SET state = 'HELD' WHERE attempt = 2", 0, "call", CALL_ID.hex()),
+        ("UPDATE calls SET study_id = 'other' WHERE attempt = 2", 0, "call", CALL_ID.hex()),
+        ("UPDATE calls SET lease_expires_at = 0 WHERE attempt = 2", 0, "call", CALL_ID.hex()),
+        ("UPDATE calls SET reserved_sequence = 99 WHERE attempt = 2", 0, "call", CALL_ID.hex()),
+        ("UPDATE calls SET body = 'none' WHERE attempt = 2", 0, "call", CALL_ID.hex()),
+        ("UPDATE calls SET account_id = 'lost' WHERE attempt = 2", 0, "call", CALL_ID.hex()),
+        ("DELETE FROM recent_call_keys WHERE attempt = 2", 0, "call", CALL_ID.hex()),
+        ("UPDATE recent_call_keys SET id = id + 1 WHERE attempt = 1", 0, "call", CALL_ID.hex()),
+        ("INSERT INTO call_keys SELECT call_id, attempt, 0 FROM recent_call_keys", 0, "call", CALL_ID.hex()),
         (f"UPDATE payloads SET body = x'00' WHERE digest = {RESPONSE}", 0, "receipt", CALL_ID.hex()),
         (f"DELETE FROM payloads WHERE digest = {RESPONSE}", 0, "receipt", CALL_ID.hex()),
         (f"UPDATE payloads SET body = x'00' WHERE digest = {REQUEST}", 0, "request", CALL_ID.hex()),
@@ -120,10 +113,6 @@ async def test_untouched_file_is_intact(database: Path) -> None:
         ("UPDATE requests SET answer_nanos = 7 WHERE request_id = 'grant-1'", 0, "request_id", "grant-1"),
         ("DELETE FROM requests WHERE request_id = 'open-study'", 0, "request_id", "open-study"),
         ("DELETE FROM requests WHERE request_id = 'open-lab'", 0, "request_id", "open-lab"),
-        *(
-            (stored_as(column, value), 0, "call", CALL_ID.hex())
-            for column, value in (("state", "'HELD'"), ("lease_expires_at", "1"), ("reserved_sequence", "99"))
-        ),
     ],
 )
 async def test_change_is_found(database: Path, change: str, sequence: int, what: str, subject: str) -> None:
@@ -136,15 +125,19 @@ async def test_change_is_found(database: Path, change: str, sequence: int, what:
     assert found == [Difference("lab", sequence, what, subject)]
 
 
-async def test_index_that_has_lost_its_entries_is_found(database: Path) -> None:
-    """Without its index a call that was paid for would look new."""
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [("recent_call_keys", "call_id, attempt, id"), ("calls_by_study", "study_id, reserved_sequence")],
+)
+async def test_index_that_has_lost_its_entries_is_found(database: Path, name: str, columns: str) -> None:
+    """Without its key a call that was paid for would look new; without its place in a study nobody would list it."""
     await make_file(database)
     db = sqlite3.connect(database)
     db.executescript(
-        "CREATE TABLE empty (call_id BLOB, attempt INTEGER); CREATE INDEX spare ON empty (call_id, attempt);"
+        f"CREATE TABLE empty ({columns}); CREATE INDEX spare ON empty ({columns});"
         "PRAGMA writable_schema = ON;"
         "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'spare') "
-        "WHERE name = 'sqlite_autoindex_calls_1';"
+        f"WHERE name = '{name}';"
     )
     db.close()
     ledger = make_ledger(database, Clock())
@@ -202,12 +195,26 @@ async def test_value_of_another_type_is_damage(database: Path, change: str) -> N
         await ask_everything(database)
 
 
+async def test_payload_of_another_type_is_found(database: Path) -> None:
+    await make_file(database)
+    db = sqlite3.connect(database)
+    db.executescript(untyped(f"UPDATE payloads SET body = 'response' WHERE digest = {RESPONSE}"))
+    db.close()
+    store = SqliteStore.open(database)
+    auditor = Auditor("lab")
+    await store.audit(auditor)
+    assert auditor.difference == Difference("lab", 0, "receipt", CALL_ID.hex())
+    assert await store.payload(CALL_ID, sha256(b"response")) is None
+    await store.close()
+
+
 def untyped(change: str) -> str:
     """SQL that makes a change as if the tables had neither types nor constraints."""
     return (
         "PRAGMA writable_schema = ON;"
         "CREATE TABLE kept AS SELECT name AS kept_name, sql AS kept_sql FROM sqlite_schema WHERE type = 'table';"
-        "UPDATE sqlite_schema SET sql = replace(replace(sql, 'STRICT', ''), 'NOT NULL', '') WHERE type = 'table';"
+        "UPDATE sqlite_schema SET sql = replace(replace(replace(sql, 'STRICT, ', ''), 'STRICT', ''), 'NOT NULL', '') "
+        "WHERE type = 'table';"
         "PRAGMA writable_schema = RESET;"
         f"{change};"
         "PRAGMA writable_schema = ON;"

@@ -284,6 +284,8 @@ async def interleaving(path: Path, seed: int, patch: pytest.MonkeyPatch) -> tupl
     # How long the writer waits for callers to come back is measured, so it would not be the seed's.
     patch.setattr("ledger_svc.limits.LINGER_SHARE", 0.0)
     ledger, store = await furnished(path, clock, source)
+    # The writer would wait for callers as long as the last commit really took.
+    patch.setattr("ledger_svc.limits.LINGER_SHARE", 0)
     patch.setattr("ledger_svc.ledger.ExpireOverdue", lambda: Noted(ExpireOverdue(), store.pending))
     clients = [Client(ledger, store, clock, source) for _ in range(CLIENTS)]
     async with TaskGroup() as tasks:

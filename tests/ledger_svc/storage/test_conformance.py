@@ -106,7 +106,7 @@ async def test_raising_inside_a_transaction_saves_nothing(store: Store) -> None:
     with pytest.raises(Broken):
         await store.transact(reservation.wanted(), START, work)
     assert await store.attempts(support.slot().call_id()) == ()
-    assert await store.payload(sha256(b"request")) is None
+    assert await store.payload(support.slot().call_id(), sha256(b"request")) is None
     auditor = Auditor("lab")
     await store.audit(auditor)
     assert (auditor.entries_count, auditor.difference) == (3, None)
@@ -122,7 +122,7 @@ async def test_everything_is_there_after_a_restart(store: Store, reopen: Reopen)
     try:
         assert await again.attempts(support.slot().call_id()) == calls
         assert await again.balances("lab", None, 0, 10) == balances
-        assert await again.payload(sha256(b"response")) == b"response"
+        assert await again.payload(support.slot().call_id(), sha256(b"response")) == b"response"
         with pytest.raises(errors.RequestIdConflictError):
             await carry_out(again, support.grant(7))
     finally:

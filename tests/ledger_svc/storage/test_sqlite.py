@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from ledger_svc import errors
+from ledger_svc.calls import CallState
 from ledger_svc.ledger import Ledger
-from ledger_svc.storage import sqlite_schema
+from ledger_svc.storage import sqlite_rows, sqlite_schema
 from ledger_svc.storage.sqlite import SqliteStore
 from tests.ledger_svc import support
 from tests.ledger_svc.support import Clock, furnish, make_ledger
@@ -101,7 +102,7 @@ async def test_newer_schema_is_refused_and_stays_as_it_is(database: Path) -> Non
     db.close()
     with pytest.raises(errors.SchemaTooNewError) as refused:
         SqliteStore.open(database)
-    assert refused.value.metadata == {"found_version": "9", "known_version": "1"}
+    assert refused.value.metadata == {"found_version": "9", "known_version": "2"}
     db = sqlite3.connect(database)
     assert db.execute("PRAGMA user_version").fetchone() == (9,)
     db.close()
@@ -111,12 +112,12 @@ async def test_older_schema_is_brought_forward(database: Path, monkeypatch: pyte
     await make_file(database)
     added = ("CREATE TABLE added (name TEXT NOT NULL) STRICT",)
     monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*sqlite_schema.MIGRATIONS, added))
-    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 3)
     ledger = make_ledger(database, Clock())
     assert (await ledger.verify(None)).differences == []
     await ledger.close()
     db = sqlite3.connect(database)
-    assert db.execute("PRAGMA user_version").fetchone() == (2,)
+    assert db.execute("PRAGMA user_version").fetchone() == (3,)
     assert db.execute("SELECT count(*) FROM added").fetchone() == (0,)
     db.close()
 
@@ -125,10 +126,10 @@ async def test_failing_migration_changes_nothing(database: Path, monkeypatch: py
     await make_file(database)
     broken = ("CREATE TABLE added (name TEXT NOT NULL) STRICT", "CREATE TABLE calls (name TEXT)")
     monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*sqlite_schema.MIGRATIONS, broken))
-    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 3)
     assert corrupt(database) == "malformed"
     db = sqlite3.connect(database)
-    assert db.execute("PRAGMA user_version").fetchone() == (1,)
+    assert db.execute("PRAGMA user_version").fetchone() == (2,)
     assert db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'added'").fetchone() == (0,)
     db.close()
 
@@ -172,7 +173,8 @@ async def test_truncated_file_is_found(database: Path) -> None:
     [
         ("UPDATE calls SET body = json_set(body, '$.state', 'LOST')", support.slot().call_id()),
         ("UPDATE calls SET body = json_remove(body, '$.attempt')", support.slot().call_id()),
-        ("UPDATE calls SET call_id = zeroblob(32)", bytes(32)),
+        ("UPDATE calls SET call_id = zeroblob(32)", support.slot().call_id()),
+        ("UPDATE recent_call_keys SET call_id = zeroblob(32)", bytes(32)),
     ],
 )
 async def test_row_that_is_no_call_is_damage(database: Path, change: str, call_id: bytes) -> None:
@@ -187,11 +189,21 @@ async def test_row_that_is_no_call_is_damage(database: Path, change: str, call_i
     await store.close()
 
 
-async def test_derived_column_cannot_be_changed_by_itself(database: Path) -> None:
+async def test_row_id_that_none_can_have_is_damage(database: Path, clock: Clock) -> None:
+    await make_file(database)
+    with sqlite3.connect(database) as db:
+        db.execute("UPDATE calls SET id = 9223372036854775807")
+    db.close()
+    ledger = make_ledger(database, clock)
+    with pytest.raises(errors.StoreCorruptError) as refused:
+        await ledger.reserve(support.reserve(at=support.slot(turn=2)))
+    assert refused.value.metadata == {"problem": "row"}
+    await ledger.close()
+
+
+async def test_journal_cannot_be_changed(database: Path) -> None:
     await make_file(database)
     db = sqlite3.connect(database)
-    with pytest.raises(sqlite3.OperationalError, match="generated column"):
-        db.execute("UPDATE calls SET state = 'HELD'")
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
         db.execute("UPDATE journal SET at = 0")
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
@@ -291,3 +303,60 @@ async def test_settings_that_durability_needs(database: Path) -> None:
     }
     assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
     await store.close()
+
+
+def write_as_first_version(source: Path, target: Path) -> None:
+    """Copy a ledger's content into a file as the first version of the schema kept it."""
+    db = sqlite3.connect(target)
+    for statement in sqlite_schema.MIGRATIONS[0]:
+        db.execute(statement)
+    db.execute(f"PRAGMA application_id = {sqlite_schema.APPLICATION_ID}")
+    db.execute("PRAGMA user_version = 1")
+    db.execute("ATTACH ? AS source", (str(source),))
+    for table in ("accounts", "studies", "requests", "journal"):
+        db.execute(f"INSERT INTO {table} SELECT * FROM source.{table}")
+    db.execute("INSERT INTO calls (call_id, attempt, body) SELECT call_id, attempt, body FROM source.calls")
+    db.execute("INSERT OR IGNORE INTO payloads SELECT digest, body FROM source.payloads")
+    db.commit()
+    db.close()
+
+
+async def test_file_of_the_first_version_is_brought_forward_whole(tmp_path: Path) -> None:
+    new, old = tmp_path / "new.db", tmp_path / "old.db"
+    ledger = make_ledger(new, Clock())
+    await furnish(ledger, max_in_flight=3)
+    for turn in (3, 1, 2):
+        await ledger.reserve(support.reserve(10, at=support.slot(turn=turn)))
+    await ledger.submit(support.receipt(at=support.slot(turn=1)))
+    await ledger.submit(support.hold(at=support.slot(turn=2)))
+    expected = [(await ledger.attempts(support.slot(turn=turn).call_id())) for turn in (1, 2, 3)]
+    page = await ledger.calls("study", set(CallState), 0, 10)
+    await ledger.close()
+    write_as_first_version(new, old)
+
+    ledger = make_ledger(old, Clock())
+    found = await ledger.verify(None)
+    assert (found.entries_count, found.differences) == (8, [])
+    assert [(await ledger.attempts(support.slot(turn=turn).call_id())) for turn in (1, 2, 3)] == expected
+    assert await ledger.calls("study", set(CallState), 0, 10) == page
+    assert (await ledger.receipt(support.slot(turn=1).call_id(), 0)).response == b"response"
+    again = await ledger.submit(support.receipt(at=support.slot(turn=3), response=b"a late one"))
+    assert (again.replayed, (await ledger.verify(None)).differences) == (False, [])
+    await ledger.close()
+
+
+async def test_keys_that_are_moved_are_found_as_before(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_rows, "RECENT_KEYS", 4)
+    ledger = make_ledger(database, Clock())
+    await furnish(ledger, 1_000, 1_000, max_in_flight=20)
+    for turn in range(1, 11):
+        await ledger.reserve(support.reserve(10, at=support.slot(turn=turn)))
+    for turn in range(1, 11):
+        assert (await ledger.reserve(support.reserve(10, at=support.slot(turn=turn)))).replayed
+        assert not (await ledger.submit(support.receipt(at=support.slot(turn=turn)))).replayed
+    assert (await ledger.verify(None)).differences == []
+    await ledger.close()
+    db = sqlite3.connect(database)
+    assert db.execute("SELECT count(*) FROM call_keys").fetchone() == (7,)
+    assert db.execute("SELECT count(*) FROM recent_call_keys").fetchone() == (3,)
+    db.close()

@@ -1,0 +1,1 @@
+"""Measurements of the ledger, run by hand (docs/performance.md)."""
