@@ -202,6 +202,8 @@ def test_node_spends_and_is_refused_with_the_contract_alone(node_client: NodeCli
         "next_page_token": "",
     }
     # Opened, granted, study opened, reserved, charged: what was refused or replayed leaves no entry.
+    (head,) = seen["journal"].pop("heads")
+    assert (head["account_id"], head["sequence"], len(head["chain_digest"]["data"])) == ("node-lab", "5", 32)
     assert seen["journal"] == {"intact": True, "entries_count": "5", "differences": [], "accounts_count": "1"}
 
 
