@@ -1,1 +1,1 @@
-"""Measurements of the ledger, run by hand (docs/performance.md)."""
+"""Measurements of the ledger, run by hand: `python -m benchmarks.ledger --help`."""
