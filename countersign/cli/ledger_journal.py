@@ -23,9 +23,7 @@ from countersign.study.checkpoints import (
 )
 from countersign.study.errors import BadInput
 from countersign.study.files import create_atomically, read_bytes
-from countersign.study.services import ask
-
-VERIFY_JOURNAL_SECONDS = 600.0
+from countersign.study.services import VERIFY_JOURNAL_SECONDS, ask
 
 CheckpointFile = Annotated[
     Path | None, typer.Option("--checkpoint", help="A checkpoint that the history must still contain.")

@@ -39,6 +39,10 @@ def money_lines(money: Mapping[str, Any]) -> list[str]:
     lines.append(
         f"left to the study {money['available_to_study']}, to the account {money['available_to_account']}{blocked}"
     )
+    if money["journal"] is None:
+        lines.append("the ledger's journal was not verified: that takes the auditor's role")
+    elif money["journal"]["intact"]:
+        lines.append(f"ledger verified: its journal's {money['journal']['entries']} entries give every balance")
     if money["adds_up"]:
         return [*lines, "records, calls and balances add up"]
     return [*lines, *(f"DOES NOT ADD UP: {difference}" for difference in money["differences"])]

@@ -17,10 +17,11 @@ _LATER = {"RESERVED": frozenset({"CHARGED", "HELD", "RESOLVED"}), "HELD": frozen
 
 @dataclass(frozen=True, slots=True)
 class LedgerMoney:
-    """What the ledger says of one study."""
+    """What the ledger says of one study. `journal` is None where the caller may not have it verified."""
 
     standing: StudyStanding
     calls: Sequence[ledger.Call]
+    journal: ledger.VerifyJournalResponse | None = None
 
 
 def money_report(records: Iterable[Mapping[str, Any]], currency: str, known: LedgerMoney | None) -> dict[str, Any]:
@@ -31,9 +32,18 @@ def money_report(records: Iterable[Mapping[str, Any]], currency: str, known: Led
     records = list(records)
     if known is None:
         calls = [call for record in records for call in record["calls"] if call["state"]]
-        return {"source": "records", "currency": currency, **_amounts(calls), "adds_up": None, "differences": []}
+        return {
+            "source": "records",
+            "currency": currency,
+            **_amounts(calls),
+            "journal": None,
+            "adds_up": None,
+            "differences": [],
+        }
     calls = [ledger_call(call, replayed=False) for call in known.calls]
     differences = [*_compare(records, known.calls), *_balance_differences(calls, known.standing.balances)]
+    if known.journal is not None and not known.journal.intact:
+        differences.append("the ledger's journal is not intact: 'countersign ledger verify' says where")
     return {
         "source": "ledger",
         "currency": currency,
@@ -41,9 +51,14 @@ def money_report(records: Iterable[Mapping[str, Any]], currency: str, known: Led
         "available_to_study": _text(known.standing.balances.available),
         "available_to_account": _text(known.standing.account.available),
         "blocked": known.standing.blocked,
+        "journal": _journal(known.journal),
         "adds_up": not differences,
         "differences": differences,
     }
+
+
+def _journal(verified: ledger.VerifyJournalResponse | None) -> dict[str, Any] | None:
+    return None if verified is None else {"intact": verified.intact, "entries": verified.entries_count}
 
 
 def _amounts(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

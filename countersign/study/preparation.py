@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from countersign.kit.channel import call
 from countersign.kit.money import Money
-from countersign.ledger.v1 import ledger_pb2_grpc
+from countersign.kit.rpc_errors import ServiceError
+from countersign.ledger.v1 import ledger_pb2, ledger_pb2_grpc
 from countersign.study.cases import BuiltCase, build_cases
 from countersign.study.identities import CaseKey, Identity, planned_identities, world_index
 from countersign.study.ledger_objects import (
@@ -21,7 +23,7 @@ from countersign.study.plan_model import PlanFile
 from countersign.study.prices import study_bound_nanos
 from countersign.study.routes import wire_route
 from countersign.study.runner import EpisodeOrder
-from countersign.study.services import Services
+from countersign.study.services import VERIFY_JOURNAL_SECONDS, Services, service_trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,21 @@ async def prepare(services: Services, plan: PlanFile, folder: Path) -> PreparedS
 
 
 async def ledger_money(stub: ledger_pb2_grpc.LedgerServiceStub, manifest: Manifest) -> LedgerMoney:
-    """What the ledger says of the manifest's study. Raises ServiceFailed and ServiceRefused."""
+    """What the ledger says of the manifest's study, its journal verified. Raises ServiceFailed and ServiceRefused."""
     account_id, study_id = manifest.document["account"]["id"], manifest.study_id
     standing = await study_standing(stub, account_id, study_id)
-    return LedgerMoney(standing, [call async for call in study_calls(stub, study_id)])
+    calls = [call async for call in study_calls(stub, study_id)]
+    return LedgerMoney(standing, calls, await _verified_journal(stub, account_id))
+
+
+async def _verified_journal(
+    stub: ledger_pb2_grpc.LedgerServiceStub, account_id: str
+) -> ledger_pb2.VerifyJournalResponse | None:
+    """The account's journal, recomputed by the ledger; None where this caller's role may not ask for that."""
+    request = ledger_pb2.VerifyJournalRequest(account_id=account_id)
+    try:
+        return await call(stub.VerifyJournal, request, VERIFY_JOURNAL_SECONDS)
+    except ServiceError as error:
+        if error.reason == "PERMISSION_DENIED":
+            return None
+        raise service_trouble("ledger", error) from None

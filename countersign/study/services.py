@@ -24,6 +24,9 @@ CALL_SECONDS = 30.0
 VERIFY_SECONDS = 120.0
 """The deadline of a verification, which reads an episode's receipts."""
 
+VERIFY_JOURNAL_SECONDS = 600.0
+"""The deadline of a journal's verification, which reads all of an account."""
+
 GREETING_SECONDS = 5.0
 """How long a service may take to say that it is there."""
 

@@ -65,7 +65,7 @@ def test_a_journal_that_is_not_intact_gives_status_1(command: Command, fakes: Fa
     good = command("ledger", "verify", "--json", *at)
     whole = {"intact": True, "entries": 4, "accounts": 1, "differences": [], "heads": [], "checkpoint": None}
     assert (good.status, good.lines()) == (0, [whole])
-    fakes.ledger.blocked = True
+    fakes.ledger.tampered = True
     bad = command("ledger", "verify", *at)
     assert bad.status == 1
     assert "NOT INTACT" in bad.out

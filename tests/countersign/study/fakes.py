@@ -52,6 +52,7 @@ class FakeLedger(ledger_pb2_grpc.LedgerServiceServicer):
     studies: dict[str, ledger.OpenStudyRequest] = field(default_factory=dict)
     calls: list[ledger.Call] = field(default_factory=list)
     blocked: bool = False
+    tampered: bool = False
     currency: str = CURRENCY
 
     def _once(self, request: Any) -> bool:
@@ -134,7 +135,7 @@ class FakeLedger(ledger_pb2_grpc.LedgerServiceServicer):
         return ledger.ResolveHoldResponse(replayed=replayed, call=call)
 
     async def VerifyJournal(self, request: Any, context: Any) -> ledger.VerifyJournalResponse:
-        if self.blocked:
+        if self.tampered:
             difference = ledger.JournalDifference(account_id="lab", sequence=3, what="chain")
             return ledger.VerifyJournalResponse(
                 intact=False, entries_count=4, accounts_count=1, differences=[difference]

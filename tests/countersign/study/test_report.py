@@ -103,6 +103,15 @@ async def test_money_comes_from_the_ledger_and_agrees_with_the_records(
     assert (money["charged"], money["held"], money["reserved"], money["resolved"]) == ("0.000008", "0.000001", "0", "0")
     assert money["calls"] == {"charged": 8, "reserved": 0, "held": 1, "resolved": 0}
     assert (money["adds_up"], money["differences"], money["blocked"]) == (True, [], True)
+    assert money["journal"] == {"intact": True, "entries": 4}
+
+
+async def test_a_journal_that_is_not_intact_does_not_add_up(fakes: f.Fakes, services: Services, tmp_path: Path) -> None:
+    run = await mixed_run(fakes, services, tmp_path)
+    fakes.ledger.tampered = True
+    money = (await report_of(services, run, tmp_path))["money"]
+    assert (money["adds_up"], money["journal"]["intact"]) == (False, False)
+    assert money["differences"] == ["the ledger's journal is not intact: 'countersign ledger verify' says where"]
 
 
 async def test_without_a_ledger_money_is_from_the_records_and_says_so(
