@@ -4,7 +4,6 @@ An inadmissible response executes nothing; earlier events stay (design/architect
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -151,7 +150,7 @@ class Episode:
         return self._act(verdict, admission)
 
     def _act(self, action: Action, admission: Admission) -> list[Progress]:
-        event = self.simulator.call(action.tool, claim_of(action))
+        event = self.simulator.call(action.tool, action.claim())
         happened = EventHappened(event, Origin.NATIVE_TOOL)
         if self.simulator.done:
             finished = event.claim is not None
@@ -179,9 +178,3 @@ class Episode:
 
     def _completed(self, termination: Termination) -> Completed:
         return Completed(termination, self.simulator.settle())
-
-
-def claim_of(action: Action) -> str | None:
-    """The claim among an action's arguments; admission has checked them against the tool's schema."""
-    claim = json.loads(action.arguments).get("claim")
-    return None if claim is None else str(claim)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn
 
 import grpc
 
@@ -17,14 +17,10 @@ from adapter_svc.routes import check_key
 from countersign.adapter.v1 import adapter_pb2 as pb
 from countersign.adapter.v1 import adapter_pb2_grpc
 from countersign.kit.errors import CountersignError, InvalidArgument, NotImplementedHere, ServiceNotConfigured
+from countersign.kit.interceptors.around import Context
 from countersign.kit.limits import MAX_ID_CHARACTERS
 from countersign.kit.server import ServiceSpec
 from countersign.kit.wording import Wording
-
-if TYPE_CHECKING:
-    Context = grpc.aio.ServicerContext[Any, Any]
-else:
-    Context = grpc.aio.ServicerContext
 
 PAUSE_SECONDS = 1.0
 """How long a caller may send nothing before a refusal that it is sure to see."""

@@ -3,10 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
 
-import grpc
-
+from countersign.kit.interceptors.around import Context
 from countersign.kit.server import ServiceSpec
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.ledger.v1 import ledger_pb2_grpc
@@ -15,12 +13,6 @@ from ledger_svc.calls import Call, CallState
 from ledger_svc.commands import checks
 from ledger_svc.ledger import CallPage, Ledger
 from ledger_svc.transact import transact
-
-if TYPE_CHECKING:
-    Context = grpc.aio.ServicerContext[Any, Any]
-else:
-    # Generic in the type stubs only.
-    Context = grpc.aio.ServicerContext
 
 FULL_NAME = pb.DESCRIPTOR.services_by_name["LedgerService"].full_name
 

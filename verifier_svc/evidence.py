@@ -5,6 +5,7 @@ from typing import Protocol
 import grpc
 
 from countersign.kit.channel import call
+from countersign.kit.money_wire import from_wire
 from countersign.kit.rpc_errors import ServiceError
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.ledger.v1.ledger_pb2_grpc import LedgerServiceStub
@@ -13,7 +14,6 @@ from verifier_svc.episode.facts import FIRST_TURN
 from verifier_svc.receipts.cost import CostBasis
 
 READ_TIMEOUT_SECONDS = 30.0
-NANOS_PER_UNIT = 1_000_000_000
 
 
 class Evidence(Protocol):
@@ -63,7 +63,7 @@ def _stored(attempt: pb.Call, receipt: pb.Receipt) -> StoredCall:
         attempt=attempt.attempt,
         state=pb.CallState.Name(attempt.state).removeprefix("CALL_STATE_"),
         request=receipt.request,
-        accounted_nanos=attempt.accounted.units * NANOS_PER_UNIT + attempt.accounted.nanos,
+        accounted_nanos=from_wire(attempt.accounted).nanos,
         response=receipt.response if answered else None,
         http_status=receipt.http_status if answered else None,
         cost_basis=CostBasis(basis) if known_cost else None,

@@ -1,11 +1,8 @@
 """`VerifierService` on gRPC: maps messages to the verifier's own facts and back."""
 
-from typing import TYPE_CHECKING, Any
-
-import grpc
-
 from countersign.kit.canonical import sha256
 from countersign.kit.errors import InvalidArgument, NotImplementedHere, ServiceNotConfigured
+from countersign.kit.interceptors.around import Context
 from countersign.kit.money import Money
 from countersign.kit.money_wire import to_wire
 from countersign.kit.server import ServiceSpec
@@ -17,11 +14,6 @@ from verifier_svc.episode import EpisodeFacts, verify_episode
 from verifier_svc.evidence import Evidence
 from verifier_svc.packets import audit_packet
 from verifier_svc.physics.trace import verify_trace
-
-if TYPE_CHECKING:
-    Context = grpc.aio.ServicerContext[Any, Any]
-else:
-    Context = grpc.aio.ServicerContext
 
 FULL_NAME = pb.DESCRIPTOR.services_by_name["VerifierService"].full_name
 
