@@ -99,6 +99,7 @@ def _write_usage(usage: Usage) -> pb.Usage:
         output_tokens=usage.output_tokens,
         cached_input_tokens=usage.cached_tokens,
         reasoning_tokens=usage.reasoning_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
     )
 
 
@@ -125,6 +126,7 @@ def read_route(message: pb.Route) -> Route:
         allowances=frozenset(read_allowance(value) for value in message.allowances),
         request_options=message.request_options_json.encode("utf-8") or b"{}",
         output_cap_member=_read_cap_member(message.output_cap_member),
+        streamed=message.streamed,
     )
 
 

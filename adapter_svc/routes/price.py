@@ -65,7 +65,7 @@ def cost_of_answer(route: Route, body: bytes) -> Cost:
     Unknown where the evidence is absent, unreadable or contradicts itself. A free route that is billed all the same
     gives the bill, so that the ledger records it in full.
     """
-    billing = read_billing(body)
+    billing = read_billing(body, route.wire_format, streamed=route.streamed)
     if "cost" in billing.usage.invalid and (route.charge_reported_cost or isinstance(route.price, FreePrice)):
         return UNKNOWN_COST
     if isinstance(route.price, FreePrice):
