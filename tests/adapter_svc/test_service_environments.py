@@ -1,4 +1,4 @@
-"""Pending commitments and resource probes over a real channel: the cases that are built, the outcomes that are played."""
+"""Pending commitments and resource probes over a real channel: the cases built, the outcomes played."""
 
 import asyncio
 import json
