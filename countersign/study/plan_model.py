@@ -38,7 +38,7 @@ class StudyPlan(Strict):
 
     cap: Amount
     call_ceiling: Amount
-    max_in_flight: Annotated[int, Field(ge=1, le=64)] = 1
+    max_in_flight: Annotated[int, Field(ge=1, le=1_000)] = 1
     stop: StopRule = "study"
     repetitions: Annotated[int, Field(ge=1, le=10_000)] = 1
 
