@@ -166,6 +166,6 @@ async def _secured(plain: Wire, tls: ssl.SSLContext, host: str) -> Wire:
     try:
         wire = _TlsWire(plain, tls, host)
         await wire.handshake()
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttemptRefused):
         raise AttemptRefused(FailureCategory.TLS_FAILED) from None
     return wire

@@ -1,9 +1,8 @@
 """Every way in which an attempt can go wrong on the wire: where it got to, and that nothing was sent again."""
 
 import gzip
-import logging
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -25,7 +24,6 @@ from tests.adapter_svc.routes.raw_server import (
 from tests.adapter_svc.routes.transport_attempts import (
     BRIEF,
     FIRST_BYTE_SOON,
-    KEY,
     LARGE_REQUEST,
     Failure,
     in_one,
@@ -42,16 +40,6 @@ HTTP2_SETTINGS = bytes.fromhex("000006040000000000000300000064")
 HTTP2_GOAWAY = bytes.fromhex("0000080700000000000000000000000001")
 EVENTS = b'data: {"choices":[]}\n\ndata: [DONE]\n\n'
 EMPTY_DEFLATE_BLOCK = bytes.fromhex("000000ffff")
-
-
-@pytest.fixture(autouse=True)
-def _no_key_in_any_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Whatever a test does, all loggers at DEBUG, those of HTTP libraries included, never see the key."""
-    caplog.set_level(logging.DEBUG)
-    for name in ("asyncio", "h11", "httpcore", "httpx"):
-        caplog.set_level(logging.DEBUG, logger=name)
-    yield
-    assert KEY not in caplog.text
 
 
 def with_head(*fields: bytes) -> bytes:

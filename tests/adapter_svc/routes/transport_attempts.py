@@ -1,7 +1,11 @@
 """One attempt against a raw server, and everything that is to be said of it."""
 
+import asyncio
+import logging
 import ssl
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +53,48 @@ def keyed_route(base_url: str, timeouts: Timeouts | None = None) -> Route:
     return a_route(base_url=base_url, api_key_variable="ROUTE_KEY", timeouts=timeouts or Timeouts())
 
 
+class _Listener(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.heard: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard.append(self.format(record))
+
+
+@contextmanager
+def everything_logged() -> Iterator[list[str]]:
+    """The text of all that is logged meanwhile, at DEBUG, by HTTP libraries and the event loop too."""
+    listener = _Listener()
+    loggers = [logging.getLogger(name) for name in ("", "asyncio", "h11", "httpcore", "httpx")]
+    levels = [logger.level for logger in loggers]
+    loop = asyncio.get_running_loop()
+    patience = loop.slow_callback_duration
+    for logger in loggers:
+        logger.setLevel(logging.DEBUG)
+    loggers[0].addHandler(listener)
+    loop.set_debug(True)
+    loop.slow_callback_duration = 0
+    try:
+        yield listener.heard
+    finally:
+        loop.slow_callback_duration = patience
+        loop.set_debug(False)
+        loggers[0].removeHandler(listener)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
 async def outcome_of(route: Route, request: bytes = REQUEST, **provider: Any) -> ProviderAnswer | Failure:
-    """How one attempt ends, with the key searched for in everything that a failure could show."""
+    """How one attempt ends, with the key searched for in everything that is logged or that a failure could show."""
+    with everything_logged() as heard:
+        outcome = await _outcome_of(route, request, **provider)
+    assert heard
+    assert KEY not in "".join(heard)
+    return outcome
+
+
+async def _outcome_of(route: Route, request: bytes, **provider: Any) -> ProviderAnswer | Failure:
     try:
         return await HttpProvider({"ROUTE_KEY": KEY}, **provider).send(route, request)
     except TransportFailure as caught:
@@ -74,11 +118,11 @@ async def observe(
     async with serving(script, tls) as server:
         base_url = server.base_url.replace("127.0.0.1", host)
         outcome = await outcome_of(keyed_route(base_url, timeouts), request, **provider)
+        assert all(head.count(KEY.encode()) == 1 for head in server.heads)
         return await observed_by(server, outcome)
 
 
 async def observed_by(server: RawServer, outcome: ProviderAnswer | Failure) -> Observed:
     """What the server saw, once all that was under way is counted."""
     await server.settled()
-    assert all(head.count(KEY.encode()) == 1 for head in server.heads)
     return Observed(outcome, server.connections, len(server.bodies), server.beyond)
