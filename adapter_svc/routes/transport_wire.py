@@ -58,8 +58,6 @@ def tls_context(authority_file: str | None = None) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_verify_locations(cafile=authority_file or certifi.where())
     context.set_alpn_protocols(["http/1.1"])
-    # Without the peer's goodbye, the end of a body that names no length could be anybody's cut.
-    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
     return context
 
 
@@ -156,10 +154,11 @@ class _TlsWire:
             await self._plain.send(pending)
 
     async def _fill(self) -> None:
-        if received := await self._plain.receive():
-            self._incoming.write(received)
-        else:
-            self._incoming.write_eof()
+        received = await self._plain.receive()
+        if not received:
+            # Anybody can close a connection: only the peer's own goodbye, under TLS, ends what it had to say.
+            raise ConnectionAbortedError
+        self._incoming.write(received)
 
 
 async def _secured(plain: Wire, tls: ssl.SSLContext, host: str) -> Wire:

@@ -1,6 +1,7 @@
 """Every way in which an attempt can go wrong on the wire: where it got to, and that nothing was sent again."""
 
 import gzip
+import tracemalloc
 import zlib
 from collections.abc import Mapping
 
@@ -189,6 +190,18 @@ async def test_what_came_is_no_answer(script: Script, failure: Failure) -> None:
 async def test_a_body_without_end_is_read_to_the_limit(script: Script) -> None:
     observed = await observe(script, max_body_bytes=100_000)
     assert observed == in_one((STARTED, FailureCategory.BODY_TOO_LARGE))
+
+
+async def test_a_gzip_bomb_is_not_unpacked_beyond_the_limit() -> None:
+    bomb = encoded(gzip.compress(bytes(64 * 1024 * 1024)), "gzip")
+    tracemalloc.start()
+    try:
+        observed = await observe(holding(bomb), max_body_bytes=100_000)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert observed == in_one((STARTED, FailureCategory.BODY_TOO_LARGE))
+    assert peak_bytes < 4 * 1024 * 1024
 
 
 @pytest.mark.parametrize(
