@@ -12,7 +12,7 @@ import pytest
 
 from adapter_svc.routes import FailureCategory, HttpProvider, ProviderAnswer, RequestProgress, Timeouts
 from tests.adapter_svc.routes.helpers import a_route
-from tests.adapter_svc.routes.raw_server import answering, plain_answer, reset, serving
+from tests.adapter_svc.routes.raw_server import Peer, answering, plain_answer, reset, serving
 from tests.adapter_svc.routes.transport_attempts import (
     CONNECT_SOON,
     KEY,
@@ -30,6 +30,7 @@ from tests.adapter_svc.routes.transport_attempts import (
 ANSWER = ProviderAnswer(200, b"{}")
 ANSWERING = answering(plain_answer(b"{}"))
 CONNECT_FAILED: Failure = (RequestProgress.NOT_CONNECTED, FailureCategory.CONNECT_FAILED)
+TLS_FAILED: Failure = (RequestProgress.NOT_CONNECTED, FailureCategory.TLS_FAILED)
 BROKEN_WHILE_SENDING: Failure = (RequestProgress.SENDING, FailureCategory.CONNECTION_BROKEN)
 BROKEN_AFTER_SENT: Failure = (RequestProgress.SENT, FailureCategory.CONNECTION_BROKEN)
 SHORT_CONNECT = Timeouts(connect_millis=400)
@@ -42,6 +43,11 @@ def refusing_port() -> Iterator[int]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
+
+
+async def hang_up(peer: Peer) -> None:
+    """Close at the first bytes."""
+    await peer.reader.read(65_536)
 
 
 def resolve_to(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
@@ -147,11 +153,10 @@ async def test_proxies_of_the_environment_are_not_used(
             monkeypatch.setenv(name, no_proxy)
         outcome = await outcome_of(keyed_route(server.base_url))
         assert await observed_by(server, outcome) == in_one(ANSWER)
-        async with serving(answering()) as secure:
+        async with serving(hang_up) as secure:
             # No TLS is spoken there: that it was asked, and not the proxy, is what counts.
-            await outcome_of(keyed_route(secure.base_url.replace("http://", "https://"), CONNECT_SOON))
-            await secure.settled()
-            assert secure.connections == 1
+            outcome = await outcome_of(keyed_route(secure.base_url.replace("http://", "https://")))
+            assert await observed_by(secure, outcome) == in_one(TLS_FAILED, requests=0)
         await proxy.settled()
         assert proxy.connections == 0
 

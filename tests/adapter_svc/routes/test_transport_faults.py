@@ -10,6 +10,7 @@ import pytest
 from adapter_svc.routes import FailureCategory, ProviderAnswer, RequestProgress, Timeouts
 from adapter_svc.routes.transport_http import MAX_HEAD_BYTES, MAX_INTERIM_ANSWERS
 from tests.adapter_svc.routes.raw_server import (
+    Peer,
     Script,
     answering,
     chunked_answer,
@@ -190,6 +191,23 @@ async def test_what_came_is_no_answer(script: Script, failure: Failure) -> None:
 async def test_a_body_without_end_is_read_to_the_limit(script: Script) -> None:
     observed = await observe(script, max_body_bytes=100_000)
     assert observed == in_one((STARTED, FailureCategory.BODY_TOO_LARGE))
+
+
+@pytest.mark.parametrize(
+    ("opening", "category"),
+    [
+        pytest.param(b"", FailureCategory.PROTOCOL_VIOLATION, id="for an answer"),
+        pytest.param(OK + b"Echo \0: ", FailureCategory.PROTOCOL_VIOLATION, id="in a bad field"),
+        pytest.param(b"HTTP/1.1 ", FailureCategory.PROTOCOL_VIOLATION, id="for a status"),
+    ],
+)
+async def test_a_request_that_comes_back_is_not_shown(opening: bytes, category: FailureCategory) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.write(opening + peer.head)
+        await peer.gone()
+
+    assert await observe(script) == in_one((SENT, category))
 
 
 async def test_a_gzip_bomb_is_not_unpacked_beyond_the_limit() -> None:

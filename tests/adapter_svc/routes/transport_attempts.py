@@ -26,9 +26,9 @@ LARGE_REQUEST = b" " * (16 * 1024 * 1024)
 """More than two sockets hold: it cannot be sent to a server that does not read."""
 KEY = "sk-very-secret-0123456789"
 
-BRIEF = Timeouts(connect_millis=400, first_byte_millis=400, total_millis=400)
+BRIEF = Timeouts(connect_millis=600, first_byte_millis=600, total_millis=600)
 FIRST_BYTE_SOON = Timeouts(connect_millis=10_000, first_byte_millis=50, total_millis=10_000)
-CONNECT_SOON = Timeouts(connect_millis=50, first_byte_millis=10_000, total_millis=10_000)
+CONNECT_SOON = Timeouts(connect_millis=300, first_byte_millis=10_000, total_millis=10_000)
 
 Failure = tuple[RequestProgress, FailureCategory]
 
