@@ -1,9 +1,11 @@
 """A provider on this machine, by raw sockets: it does what a script says, and counts what reaches it."""
 
 import asyncio
+import fcntl
 import socket
 import ssl
 import struct
+import termios
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -54,9 +56,14 @@ class Peer:
         while data := await self.reader.read(65_536):
             self.beyond += data
 
-    def reset(self) -> None:
-        """Break the connection so that the client is told."""
+    async def reset(self) -> None:
+        """Break the connection so that the client is told, once its system has all that was written before.
+
+        A reset can overtake what it follows.
+        """
         connection = self.writer.get_extra_info("socket")
+        while any(fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))):
+            await asyncio.sleep(0)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOT)
         self.writer.transport.abort()
 
@@ -100,7 +107,7 @@ def resetting(*parts: bytes) -> Script:
     async def script(peer: Peer) -> None:
         await peer.read_request()
         await peer.write(*parts)
-        peer.reset()
+        await peer.reset()
 
     return script
 
@@ -154,7 +161,7 @@ def pushing_back(*parts: bytes, then: Script) -> Script:
 
 async def reset(peer: Peer) -> None:
     """Nothing but a reset."""
-    peer.reset()
+    await peer.reset()
 
 
 async def stay(peer: Peer) -> None:

@@ -166,7 +166,7 @@ async def hello(peer: Peer) -> None:
 
 async def hello_then_reset(peer: Peer) -> None:
     await hello(peer)
-    peer.reset()
+    await peer.reset()
 
 
 async def hello_then_plain_http(peer: Peer) -> None:
