@@ -47,8 +47,7 @@ _DELTAS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 """By a delta's type: the type of the block that it fits, its own member, and the block's member that it adds to."""
 _CITATIONS = "citations"
 _ARGUMENTS = "input"
-_PLACEHOLDER = b"{}"
-"""The `input` that a block is begun with where its arguments come in pieces."""
+_SPACE = " \t\r\n"
 
 
 @dataclass(slots=True)
@@ -218,10 +217,12 @@ def _block_bytes(block: _Block, limits: Limits, event: StreamEvent) -> bytes:
     parts = members(block.raw)
     for member, pieces in block.pieces.items():
         joined = "".join(pieces)
-        if member == _ARGUMENTS:
-            _add_arguments(parts, joined, limits, event)
-        else:
+        if member != _ARGUMENTS:
             parts[member] = canonical_json(_own_text(block, member, event) + joined)
+        elif joined.strip(_SPACE):
+            if block.own(member) == {}:
+                del parts[member]  # what a block is begun with where its arguments come in pieces
+            _add_arguments(parts, joined, limits, event)
     if block.citations:
         earlier = block.own(_CITATIONS)
         if not isinstance(earlier, list | None):
@@ -239,14 +240,10 @@ def _own_text(block: _Block, member: str, event: StreamEvent) -> str:
 
 
 def _add_arguments(parts: dict[str, bytes], joined: str, limits: Limits, event: StreamEvent) -> None:
-    """The joined text's bytes, trimmed; the block's own value where there is no text, or where they are equal."""
-    text = joined.strip(" \t\r\n").encode("utf-8")
-    if not text:
-        return
+    """The joined text's bytes, trimmed; the block's own value where they are equal."""
+    text = joined.strip(_SPACE).encode("utf-8")
     try:
         read_strict(text, limits)
     except Inadmissible:
         text = canonical_json(joined)
-    if parts.get(_ARGUMENTS) == _PLACEHOLDER:
-        del parts[_ARGUMENTS]
     keep_first(parts, {_ARGUMENTS: text}, limits, event.where)

@@ -29,6 +29,8 @@ class RequestReader:
     seen_ids: Callable[[Sent], Iterator[str]]
     output_cap: Callable[[Sent], int | None]
 
+_GOOGLE_TYPES = ("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
+
 
 def _objects(value: Any) -> list[Sent]:
     """The objects of a list, or the one object that stands in its place."""
@@ -75,8 +77,18 @@ def _messages_ids(sent: Sent) -> Iterator[str]:
 def _generate_content_tools(sent: Sent) -> Iterator[Declared]:
     for tool in _objects(sent.get("tools")):
         for function in _objects(_first(tool, "functionDeclarations", "function_declarations")):
-            schema = _first(function, "parametersJsonSchema", "parameters_json_schema", "parameters")
-            yield _declared(function, schema)
+            schema = _first(function, "parametersJsonSchema", "parameters_json_schema")
+            yield _declared(function, schema if schema is not None else _json_schema(function.get("parameters")))
+
+
+def _json_schema(schema: Any) -> Any:
+    """Google's own form of a schema as JSON schema: the same but for the spelling of types."""
+    if isinstance(schema, list):
+        return [_json_schema(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    read = {name: _json_schema(value) for name, value in schema.items()}
+    return read | {"type": read["type"].lower()} if read.get("type") in _GOOGLE_TYPES else read
 
 
 def _first(value: Sent, *names: str) -> Any:
