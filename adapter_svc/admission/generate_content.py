@@ -8,9 +8,9 @@ Check 1 (HTTP status), and the reading of check 2, are `admit`'s; streams are as
   answer has no candidate, and one that has is not believed.
 - A candidate may come without content, or with one that has no parts: a filter's answer does. Content with parts must
   say role `model`.
-- A part holds exactly one of the kinds that are known, else `INVALID_MESSAGE`; what stands beside it is opaque. A
-  part with `thought: true` is not text, and no call (`INVALID_TOOL_CALL`). Pictures, files and function responses are
-  not known kinds.
+- A part holds exactly one of the kinds that are known, else `INVALID_MESSAGE`; what stands beside it is opaque, and a
+  signature may stand alone. A part with `thought: true` is not text, and no call (`INVALID_TOOL_CALL`). Pictures,
+  files and function responses are not known kinds.
 - Code that the provider runs, its tools' calls and results, grounding, fetched addresses and tokens of tool results
   are provider-run tools, found after the stop reason (check 6).
 - `STOP` with a call is a tool stop, without one a text stop.
@@ -46,7 +46,6 @@ FINISH_REASONS: Mapping[str, StopClass | Reason] = MappingProxyType(
         "MAX_TOKENS": Reason.TRUNCATED,
         "SAFETY": Reason.FILTERED,
         "RECITATION": Reason.FILTERED,
-        "LANGUAGE": Reason.FILTERED,
         "BLOCKLIST": Reason.FILTERED,
         "PROHIBITED_CONTENT": Reason.FILTERED,
         "SPII": Reason.FILTERED,
@@ -56,11 +55,12 @@ FINISH_REASONS: Mapping[str, StopClass | Reason] = MappingProxyType(
         "IMAGE_RECITATION": Reason.FILTERED,
     }
 )
-"""`finishReason`. Every other value is unrecognized: `OTHER`, `FINISH_REASON_UNSPECIFIED` and those that say that the
-provider could not use what the model wrote (`MALFORMED_FUNCTION_CALL`, `UNEXPECTED_TOOL_CALL`, ...) included.
+"""`finishReason`. Every other value is unrecognized: `OTHER`, `LANGUAGE`, `FINISH_REASON_UNSPECIFIED` and those by
+which the provider could not use what the model wrote (`MALFORMED_FUNCTION_CALL`, `UNEXPECTED_TOOL_CALL`, ...) included.
 """
 
 _TEXT = "text"
+_SIGNATURE = "thoughtSignature"
 _CALL = "functionCall"
 _SERVER_TOOL_KINDS = frozenset({"executableCode", "codeExecutionResult", "toolCall", "toolResponse"})
 _KINDS = _SERVER_TOOL_KINDS | {_TEXT, _CALL}
@@ -133,8 +133,10 @@ def _part(value: JsonValue, position: int) -> JsonObject:
 
 
 def _kind_of(part: JsonObject, position: int) -> str:
-    """The one kind of content that the part holds."""
+    """The one kind of content that the part holds; the signature where there is nothing else."""
     found = [name for name in part if name in _KINDS or name in _OTHER_KINDS]
+    if not found and _SIGNATURE in part and part.keys() <= {_SIGNATURE, "thought"}:
+        found = [_SIGNATURE]
     if len(found) != 1 or found[0] in _OTHER_KINDS or not isinstance(part.get("thought"), bool | None):
         raise Inadmissible(Reason.INVALID_MESSAGE, f"{_PARTS}/{position}")
     return found[0]
@@ -173,7 +175,7 @@ def _spent(body: JsonObject) -> JsonValue:
 
 def _judge_text(text: str) -> TextFinish:
     if not text.strip():
-        raise Inadmissible(Reason.EMPTY_TEXT, _PARTS)
+        raise Inadmissible(Reason.EMPTY_TEXT, _CONTENT)
     return TextFinish(text)
 
 

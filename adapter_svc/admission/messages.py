@@ -147,7 +147,7 @@ def _server_tool_place(block: JsonObject) -> str | None:
 
 def _judge_text(calls: list[int], text: str) -> TextFinish:
     if calls:
-        raise Inadmissible(Reason.AMBIGUOUS_TERMINATION, "/content")
+        raise Inadmissible(Reason.AMBIGUOUS_TERMINATION, f"/content/{calls[0]}")
     if not text.strip():
         raise Inadmissible(Reason.EMPTY_TEXT, "/content")
     return TextFinish(text)

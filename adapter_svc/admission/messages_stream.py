@@ -4,10 +4,11 @@ An answer is: `message_start`; for each block, in the order of `index` from 0, `
 `content_block_stop`; `message_delta`, once or more; `message_stop`; end of input. Decided here, each pinned by a
 test:
 
-- `ping` and events of a type that is not known are skipped: the provider documents that new ones may come, and what
-  makes up the answer is in the events above. Their data must still be strict JSON that names its type.
-- An `error` event is `PROVIDER_ERROR` wherever it comes. Anything else after `message_stop` is
-  `STREAM_CONTRADICTION`.
+- `ping` and events of a type that is not known are skipped wherever they come: the provider documents that new ones
+  may, and what makes up the answer is in the events above. Their data must still be strict JSON that names its type.
+- An event that may come once (for a block: once for its index) and comes again the same says nothing; another one is
+  `STREAM_CONTRADICTION`. So is any other event after `message_stop`.
+- An `error` event is `PROVIDER_ERROR` wherever it comes.
 - An event out of its order, for a block that is not open, or of a delta that does not fit its block is
   `STREAM_CONTRADICTION`. A stream that ends, or says that it ends, with something still missing (`message_stop`, a
   block's end, a `message_delta`) is `STREAM_INCOMPLETE`. A `message_delta` without a reason is `MISSING_STOP_REASON`,
@@ -27,7 +28,7 @@ from types import MappingProxyType
 from adapter_svc.admission.limits import Limits
 from adapter_svc.admission.messages import CALL, OPAQUE_BLOCKS, TEXT
 from adapter_svc.admission.raw_json import compose_array, items, members
-from adapter_svc.admission.repeats import SAYS_NOTHING, keep_first, sorted_object
+from adapter_svc.admission.repeats import SAYS_NOTHING, keep_first, same_json, sorted_object
 from adapter_svc.admission.rules import JsonObject
 from adapter_svc.admission.server_sent_events import StreamEvent, after_last
 from adapter_svc.admission.strict_json import JsonValue, read_strict
@@ -45,6 +46,7 @@ _DELTAS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     }
 )
 """By a delta's type: the type of the block that it fits, its own member, and the block's member that it adds to."""
+_REPEATABLE = frozenset({"content_block_delta", "message_delta"})
 _CITATIONS = "citations"
 _ARGUMENTS = "input"
 _SPACE = " \t\r\n"
@@ -77,6 +79,7 @@ class _Answer:
     message: dict[str, bytes] = field(default_factory=dict)
     usage: dict[str, bytes] | None = None
     blocks: list[_Block] = field(default_factory=list)
+    said: dict[tuple[str, str], JsonObject] = field(default_factory=dict)
     concluded: bool = False
     stopped: bool = False
 
@@ -89,13 +92,12 @@ def assemble(events: Sequence[StreamEvent], limits: Limits) -> bytes:
         kind = _type_of(event, value)
         if kind == "error":
             raise Inadmissible(Reason.PROVIDER_ERROR, event.where)
-        if answer.stopped:
-            raise _contradiction(event)
         step = _STEPS.get(kind)
-        if step is not None and isinstance(value, dict):
-            if bool(answer.message) == (kind == "message_start"):
-                raise _contradiction(event)
-            step(answer, event, value)
+        if step is None or not isinstance(value, dict) or _is_repeat(answer, event, kind, value):
+            continue
+        if answer.stopped or bool(answer.message) == (kind == "message_start"):
+            raise _contradiction(event)
+        step(answer, event, value)
     if not answer.stopped:
         raise Inadmissible(Reason.STREAM_INCOMPLETE, after_last(events))
     return _body(answer)
@@ -113,6 +115,19 @@ def _type_of(event: StreamEvent, value: JsonValue) -> str:
     if not isinstance(kind, str) or event.name not in ("", kind):
         raise _contradiction(event)
     return kind
+
+
+def _is_repeat(answer: _Answer, event: StreamEvent, kind: str, value: JsonObject) -> bool:
+    """Whether an event that comes once has come before, and the same; another one contradicts it."""
+    if kind in _REPEATABLE:
+        return False
+    key = (kind, repr(value.get("index")))
+    if key not in answer.said:
+        answer.said[key] = value
+        return False
+    if not same_json(answer.said[key], value):
+        raise _contradiction(event)
+    return True
 
 
 def _object(event: StreamEvent, value: JsonObject, name: str) -> dict[str, bytes]:
@@ -220,9 +235,7 @@ def _block_bytes(block: _Block, limits: Limits, event: StreamEvent) -> bytes:
         if member != _ARGUMENTS:
             parts[member] = canonical_json(_own_text(block, member, event) + joined)
         elif joined.strip(_SPACE):
-            if block.own(member) == {}:
-                del parts[member]  # what a block is begun with where its arguments come in pieces
-            _add_arguments(parts, joined, limits, event)
+            parts[member] = _arguments(block, joined, limits, event)
     if block.citations:
         earlier = block.own(_CITATIONS)
         if not isinstance(earlier, list | None):
@@ -239,11 +252,14 @@ def _own_text(block: _Block, member: str, event: StreamEvent) -> str:
     return own or ""
 
 
-def _add_arguments(parts: dict[str, bytes], joined: str, limits: Limits, event: StreamEvent) -> None:
-    """The joined text's bytes, trimmed; the block's own value where they are equal."""
-    text = joined.strip(_SPACE).encode("utf-8")
+def _arguments(block: _Block, joined: str, limits: Limits, event: StreamEvent) -> bytes:
+    """The joined text's bytes, trimmed; what the block was begun with must be a placeholder, or the same."""
+    text, own = joined.strip(_SPACE).encode("utf-8"), block.own(_ARGUMENTS)
+    value: JsonValue = joined
     try:
-        read_strict(text, limits)
+        value = read_strict(text, limits)
     except Inadmissible:
         text = canonical_json(joined)
-    keep_first(parts, {_ARGUMENTS: text}, limits, event.where)
+    if own not in (None, {}, "") and not same_json(own, value):
+        raise _contradiction(event)
+    return text

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from adapter_svc.admission.limits import Limits
 from adapter_svc.admission.raw_json import compose_object
-from adapter_svc.admission.strict_json import read_strict
+from adapter_svc.admission.strict_json import JsonValue, read_strict
 from adapter_svc.admission.verdict import Inadmissible, Reason
 
 SAYS_NOTHING = frozenset({b"null", b'""'})
@@ -23,17 +23,18 @@ def keep_first(
         new, old = given[name], kept.get(name)
         if old is None or (old in SAYS_NOTHING and new not in SAYS_NOTHING):
             kept[name] = new
-        elif new not in SAYS_NOTHING and new != old and not _equal(new, old, limits):
+        elif (
+            new not in SAYS_NOTHING and new != old and not same_json(read_strict(new, limits), read_strict(old, limits))
+        ):
             raise Inadmissible(Reason.STREAM_CONTRADICTION, where)
 
 
-def _equal(one: bytes, other: bytes, limits: Limits) -> bool:
-    """Whether two texts are the same JSON value; 1 is 1.0 and not true."""
-    first, second = read_strict(one, limits), read_strict(other, limits)
-    return first == second and _booleans(first) == _booleans(second)
+def same_json(one: JsonValue, other: JsonValue) -> bool:
+    """Whether two values are the same in JSON: 1 is 1.0 and not true."""
+    return one == other and _booleans(one) == _booleans(other)
 
 
-def _booleans(value: object) -> object:
+def _booleans(value: JsonValue) -> object:
     if isinstance(value, dict):
         return {name: _booleans(child) for name, child in value.items()}
     if isinstance(value, list):

@@ -52,6 +52,7 @@ def test_text_is_a_finish_thoughts_left_out() -> None:
         generated(whole={"promptFeedback": {"blockReason": None, "safetyRatings": []}, "createTime": "x"}),
         generated(whole={"usageMetadata": ABSENT}),
         generated({"text": "ok", "thought": None, "unknown": {}}),
+        generated({"text": "ok"}, {"thoughtSignature": "c2ln"}, {"thoughtSignature": "c2ln", "thought": True}),
         generated(part_of_call(willContinue=False, partialArgs=[])),
     ],
 )
@@ -60,11 +61,18 @@ def test_what_says_nothing_changes_nothing(body: dict[str, Any]) -> None:
 
 
 FILTERED = (
-    *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"),
+    *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"),
     *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
 )
 UNRECOGNIZED = (
-    *("OTHER", "FINISH_REASON_UNSPECIFIED", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"),
+    *(
+        "OTHER",
+        "LANGUAGE",
+        "FINISH_REASON_UNSPECIFIED",
+        "MALFORMED_FUNCTION_CALL",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+    ),
     *("IMAGE_OTHER", "NO_IMAGE", "MISSING_THOUGHT_SIGNATURE", "MALFORMED_RESPONSE", "stop", "", "STOP ", 1, False, []),
 )
 CASES: list[tuple[Any, str, str]] = [
@@ -99,7 +107,16 @@ CASES: list[tuple[Any, str, str]] = [
     *(
         (generated({"text": "x"}, part), "INVALID_MESSAGE", f"{PARTS}/1")
         for part in (
-            *("x", None, {}, {"thoughtSignature": "c2ln"}, {"text": None}, {"text": 1}, {"new": {}}),
+            *(
+                "x",
+                None,
+                {},
+                {"thoughtSignature": "c2ln", "new": {}},
+                {"thought": True},
+                {"text": None},
+                {"text": 1},
+                {"new": {}},
+            ),
             *({"inlineData": {}}, {"fileData": {}}, {"functionResponse": {}}, {"text": "x", "inlineData": {}}),
             *({"text": "x", "functionCall": {}}, {"text": "x", "thought": "true"}, {"text": None, "thought": True}),
         )
@@ -126,11 +143,11 @@ CASES: list[tuple[Any, str, str]] = [
         "/usageMetadata/toolUsePromptTokenCount",
     ),
     # Check 7.
-    (generated(content=ABSENT), "EMPTY_TEXT", PARTS),
-    (generated(content=None), "EMPTY_TEXT", PARTS),
-    (generated(content={"role": "model"}), "EMPTY_TEXT", PARTS),
-    (generated(content={"parts": [], "role": "model"}), "EMPTY_TEXT", PARTS),
-    (generated({"text": " \n"}, THOUGHT), "EMPTY_TEXT", PARTS),
+    (generated(content=ABSENT), "EMPTY_TEXT", "/candidates/0/content"),
+    (generated(content=None), "EMPTY_TEXT", "/candidates/0/content"),
+    (generated(content={"role": "model"}), "EMPTY_TEXT", "/candidates/0/content"),
+    (generated(content={"parts": [], "role": "model"}), "EMPTY_TEXT", "/candidates/0/content"),
+    (generated({"text": " \n"}, THOUGHT), "EMPTY_TEXT", "/candidates/0/content"),
     # Check 8.
     (generated(part_of_call(), part_of_call()), "MULTIPLE_TOOL_CALLS", PARTS),
     (generated(part_of_call(name="fly"), {"functionCall": None}), "MULTIPLE_TOOL_CALLS", PARTS),

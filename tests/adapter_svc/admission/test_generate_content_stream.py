@@ -46,6 +46,7 @@ def test_chunks_make_an_action() -> None:
     [
         PIECES,
         [one.replace("\n", "\r\n") for one in PIECES],
+        [*PIECES, PIECES[-1], PIECES[-1]],
         [*PIECES[:2], last({"text": "ne"}, index=ABSENT)],
         [chunk({"text": "all "}, finishReason=None), last({"text": "done"})],
         [chunk({"text": "all "}, whole={"responseId": "r"}), last({"text": "done"}, whole={"responseId": ""})],
@@ -71,7 +72,9 @@ def test_what_says_nothing_changes_nothing(events: list[str]) -> None:
 @pytest.mark.parametrize(
     ("events", "number"),
     [
-        ([*PIECES, PIECES[-1]], 4),
+        ([*PIECES, PIECES[1]], 4),
+        ([*PIECES, PIECES[-1], PIECES[0]], 5),
+        ([*PIECES, last({"text": "ne"}, index=False)], 4),
         ([*PIECES, event({"usageMetadata": {}})], 4),
         ([event({"modelVersion": "m", "promptFeedback": {"blockReason": "OTHER"}}), *PIECES], 2),
         ([PIECES[0], chunk({"text": "x"}, whole={"modelVersion": "m-2"})], 2),
@@ -126,7 +129,7 @@ PARTS = "/candidates/0/content/parts"
             "/promptFeedback/blockReason",
         ),
         ([last(whole={"modelVersion": ABSENT})], "IDENTITY_MISSING", "/modelVersion"),
-        ([last(content=ABSENT)], "EMPTY_TEXT", PARTS),
+        ([last(content=ABSENT)], "EMPTY_TEXT", "/candidates/0/content"),
         ([chunk(part_of_call()), last(part_of_call())], "MULTIPLE_TOOL_CALLS", PARTS),
         ([chunk({"executableCode": {}}), last()], "SERVER_TOOL_USED", f"{PARTS}/0"),
         (

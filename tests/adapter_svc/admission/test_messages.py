@@ -103,7 +103,7 @@ CASES: list[tuple[Any, str, str]] = [
     (message(container={"id": "c"}), "SERVER_TOOL_USED", "/container"),
     (message(usage={"server_tool_use": {"new_requests": 1}}), "SERVER_TOOL_USED", "/usage/server_tool_use"),
     # Check 7.
-    (message(a_text(), a_use(), stop="end_turn"), "AMBIGUOUS_TERMINATION", "/content"),
+    (message(a_text(), a_use(), stop="end_turn"), "AMBIGUOUS_TERMINATION", "/content/1"),
     (message(content=[]), "EMPTY_TEXT", "/content"),
     (message(a_text(" \n\t")), "EMPTY_TEXT", "/content"),
     (message(THINKING), "EMPTY_TEXT", "/content"),
@@ -150,7 +150,7 @@ def test_an_alias_is_the_model() -> None:
 
 def test_the_allowance_for_stop_says_nothing_of_end_turn() -> None:
     allowed = {**MESSAGES, "allowances": frozenset({Allowance.TOOL_CALLS_WITH_STOP})}
-    assert failure(message(a_use(), stop="end_turn"), **allowed) == ("AMBIGUOUS_TERMINATION", "/content")
+    assert failure(message(a_use(), stop="end_turn"), **allowed) == ("AMBIGUOUS_TERMINATION", "/content/0")
 
 
 def test_just_below_the_cap_is_whole() -> None:

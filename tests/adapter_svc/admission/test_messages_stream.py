@@ -73,7 +73,9 @@ def test_events_make_an_action() -> None:
         [PING, *TEXT],
         [event({"type": "new_event", "data": [1]}), *TEXT],
         [*TEXT[:3], event({"type": "content_block_pause", "index": 7}), *TEXT[3:]],
-        [*TEXT[:-1], TEXT[-2], TEXT[-1]],
+        [*TEXT, PING, event({"type": "new_event"})],
+        [one for one in TEXT for _ in range(1 if "text_delta" in one else 2)],
+        [*TEXT, TEXT[0], TEXT[2], TEXT[-3], TEXT[-1]],
         [*TEXT[:-2], conclusion(None), TEXT[-2], conclusion(""), TEXT[-1]],
         [": hello\n\n", *(one.partition("\n")[2] for one in TEXT)],
     ],
@@ -90,11 +92,11 @@ def test_blocks_may_be_open_at_the_same_time() -> None:
 
 SPLIT_THINKING = [block_start({"type": "thinking", "thinking": ""}), block_stop()]
 CONTRADICTIONS: list[tuple[list[str], int]] = [
-    ([*TEXT, PING], len(TEXT) + 1),
-    ([*TEXT, STOP], len(TEXT) + 1),
-    ([*TEXT, *TEXT], len(TEXT) + 1),
+    ([*TEXT, TEXT[3]], len(TEXT) + 1),
+    ([*TEXT, event({"type": "message_stop", "more": 1})], len(TEXT) + 1),
+    ([*TEXT, *TEXT], len(TEXT) + 4),
     (TEXT[2:], 1),
-    ([START, START], 2),
+    ([START, START.replace("msg_1", "msg_2")], 2),
     ([START, STOP.replace("event: message_stop", "event: message_start")], 2),
     ([START, event({"type": 7}, name="")], 2),
     ([START, event({}, name="")], 2),
@@ -103,14 +105,13 @@ CONTRADICTIONS: list[tuple[list[str], int]] = [
     ([START, block_start(a_text(), index=1)], 2),
     ([START, block_start(a_text(), index=True)], 2),
     ([START, block_start(a_text(), index=None)], 2),
-    ([START, block_start(a_text()), block_start(a_text())], 3),
+    ([START, block_start(a_text()), block_start(a_text("x"))], 3),
     ([START, event({"type": "content_block_start", "index": 0})], 2),
-    ([START, *a_block(a_text()), block_start(a_text())], 4),
+    ([START, *a_block(a_text()), block_start(a_use())], 4),
     ([START, block_delta({"type": "text_delta", "text": "x"})], 2),
     ([START, block_start(a_text()), block_delta({"type": "text_delta", "text": "x"}, index=-1)], 3),
     ([START, block_start(a_text()), block_delta({"type": "text_delta", "text": "x"}, index=False)], 3),
     ([START, *a_block(a_text()), block_delta({"type": "text_delta", "text": "x"})], 4),
-    ([START, *a_block(a_text()), block_stop()], 4),
     ([START, block_stop()], 2),
     *(
         ([START, block_start(block), block_delta(delta)], 3)
