@@ -4,8 +4,9 @@ items).
 Each event is an answer of the unary form with some of the parts. The stream is complete with the chunk that gives the
 `finishReason` (or says that the prompt was blocked) and the end of the input. Decided here, each pinned by a test:
 
-- `error`, or an event of that name, is `PROVIDER_ERROR` wherever it comes. After the last chunk, the same chunk again
-  says nothing, and any other is `STREAM_CONTRADICTION`; without a last chunk the stream is `STREAM_INCOMPLETE`.
+- `error`, or an event of that name, is `PROVIDER_ERROR` wherever it comes. Any other event after the last chunk is
+  `STREAM_CONTRADICTION`, a repeat too: its parts would be further parts. Without a last chunk the stream is
+  `STREAM_INCOMPLETE`.
 - What must be the same in every chunk that gives it: the model, the answer's id, the prompt's feedback, the role.
   Another value is `STREAM_CONTRADICTION`.
 - Counts are the last chunk's: earlier ones are of what was written until then, and a final one leaves some out.
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 
 from adapter_svc.admission.limits import Limits
 from adapter_svc.admission.raw_json import compose_array, items, members
-from adapter_svc.admission.repeats import keep_first, same_json, sorted_object
+from adapter_svc.admission.repeats import keep_first, sorted_object
 from adapter_svc.admission.rules import JsonObject
 from adapter_svc.admission.server_sent_events import StreamEvent, after_last
 from adapter_svc.admission.strict_json import JsonValue
@@ -48,18 +49,15 @@ class _Answer:
 def assemble(events: Sequence[StreamEvent], limits: Limits) -> bytes:
     """The unary body. Raises Inadmissible where the stream is incomplete, carries an error or contradicts itself."""
     answer = _Answer(limits)
-    last: JsonValue = None
     for event in events:
         value = event.json(limits)
         if not isinstance(value, dict):
             raise Inadmissible(Reason.MALFORMED_JSON, event.where)
         if value.get("error") is not None or event.name == "error":
             raise Inadmissible(Reason.PROVIDER_ERROR, event.where)
-        if not answer.finished:
-            _add(answer, event, value)
-            last = value
-        elif not same_json(value, last):
+        if answer.finished:
             raise Inadmissible(Reason.STREAM_CONTRADICTION, event.where)
+        _add(answer, event, value)
     if not answer.finished:
         raise Inadmissible(Reason.STREAM_INCOMPLETE, after_last(events))
     return _body(answer)

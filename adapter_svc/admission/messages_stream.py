@@ -4,10 +4,10 @@ An answer is: `message_start`; for each block, in the order of `index` from 0, `
 `content_block_stop`; `message_delta`, once or more; `message_stop`; end of input. Decided here, each pinned by a
 test:
 
-- `ping` and events of a type that is not known are skipped wherever they come: the provider documents that new ones
-  may, and what makes up the answer is in the events above. Their data must still be strict JSON that names its type.
+- `ping` and events of a type that is not known are skipped before the end: the provider documents that new ones may
+  come, and what makes up the answer is in the events above. Their data must still be strict JSON that names its type.
 - An event that may come once (for a block: once for its index) and comes again the same says nothing; another one is
-  `STREAM_CONTRADICTION`. So is any other event after `message_stop`.
+  `STREAM_CONTRADICTION`. After `message_stop` nothing comes but the same again, else `STREAM_CONTRADICTION`.
 - An `error` event is `PROVIDER_ERROR` wherever it comes.
 - An event out of its order, for a block that is not open, or of a delta that does not fit its block is
   `STREAM_CONTRADICTION`. A stream that ends, or says that it ends, with something still missing (`message_stop`, a
@@ -93,9 +93,11 @@ def assemble(events: Sequence[StreamEvent], limits: Limits) -> bytes:
         if kind == "error":
             raise Inadmissible(Reason.PROVIDER_ERROR, event.where)
         step = _STEPS.get(kind)
+        if answer.stopped and kind != "message_stop":
+            raise _contradiction(event)
         if step is None or not isinstance(value, dict) or _is_repeat(answer, event, kind, value):
             continue
-        if answer.stopped or bool(answer.message) == (kind == "message_start"):
+        if bool(answer.message) == (kind == "message_start"):
             raise _contradiction(event)
         step(answer, event, value)
     if not answer.stopped:

@@ -73,9 +73,8 @@ def test_events_make_an_action() -> None:
         [PING, *TEXT],
         [event({"type": "new_event", "data": [1]}), *TEXT],
         [*TEXT[:3], event({"type": "content_block_pause", "index": 7}), *TEXT[3:]],
-        [*TEXT, PING, event({"type": "new_event"})],
         [one for one in TEXT for _ in range(1 if "text_delta" in one else 2)],
-        [*TEXT, TEXT[0], TEXT[2], TEXT[-3], TEXT[-1]],
+        [*TEXT, STOP, STOP],
         [*TEXT[:-2], conclusion(None), TEXT[-2], conclusion(""), TEXT[-1]],
         [": hello\n\n", *(one.partition("\n")[2] for one in TEXT)],
     ],
@@ -92,9 +91,11 @@ def test_blocks_may_be_open_at_the_same_time() -> None:
 
 SPLIT_THINKING = [block_start({"type": "thinking", "thinking": ""}), block_stop()]
 CONTRADICTIONS: list[tuple[list[str], int]] = [
+    ([*TEXT, PING], len(TEXT) + 1),
+    ([*TEXT, event({"type": "new_event"})], len(TEXT) + 1),
     ([*TEXT, TEXT[3]], len(TEXT) + 1),
     ([*TEXT, event({"type": "message_stop", "more": 1})], len(TEXT) + 1),
-    ([*TEXT, *TEXT], len(TEXT) + 4),
+    ([*TEXT, *TEXT], len(TEXT) + 1),
     (TEXT[2:], 1),
     ([START, START.replace("msg_1", "msg_2")], 2),
     ([START, STOP.replace("event: message_stop", "event: message_start")], 2),
