@@ -29,6 +29,7 @@ class RequestReader:
     seen_ids: Callable[[Sent], Iterator[str]]
     output_cap: Callable[[Sent], int | None]
 
+
 _GOOGLE_TYPES = ("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
 
 
