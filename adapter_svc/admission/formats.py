@@ -4,7 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from adapter_svc.admission import chat_completions, chat_evidence
+from adapter_svc.admission import (
+    chat_completions,
+    chat_evidence,
+    chat_stream,
+    responses,
+    responses_evidence,
+    responses_stream,
+)
 from adapter_svc.admission.billing import NO_BILLING, Billing
 from adapter_svc.admission.errors import UnsupportedWireFormat
 from adapter_svc.admission.limits import DEFAULT_LIMITS, Limits
@@ -41,7 +48,14 @@ FORMATS: Mapping[WireFormat, Format] = MappingProxyType(
             billing=chat_evidence.billing_of,
             served=chat_evidence.read_served,
             continuation=chat_evidence.read_continuation,
-            assemble=None,
+            assemble=chat_stream.assemble,
+        ),
+        WireFormat.RESPONSES: Format(
+            judge=responses.judge,
+            billing=responses_evidence.billing_of,
+            served=responses_evidence.read_served,
+            continuation=responses_evidence.read_continuation,
+            assemble=responses_stream.assemble,
         ),
     }
 )

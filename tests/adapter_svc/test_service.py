@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from adapter_svc import service
-from adapter_svc.admission import Reason
+from adapter_svc.admission import Reason, formats
 from adapter_svc.cases import build_case
 from adapter_svc.service import AdapterServicer, service_spec
 from countersign.adapter.v1 import adapter_pb2 as pb
@@ -170,21 +170,8 @@ async def test_a_response_that_cannot_be_judged_is_refused_by_field(
     assert await refusal(stub.Adapt, an_adapt(text_body(), **changes)) == invalid(field)
 
 
-@pytest.mark.parametrize(
-    ("wire_format", "name"),
-    [
-        (pb.WIRE_FORMAT_MESSAGES, "messages"),
-        (pb.WIRE_FORMAT_RESPONSES, "responses"),
-        (pb.WIRE_FORMAT_GENERATE_CONTENT, "generate_content"),
-    ],
-)
-async def test_a_format_without_a_decoder_is_refused_by_name(stub: Stub, wire_format: Any, name: str) -> None:
-    request = an_adapt(text_body(), wire_format=wire_format)
-    named = {"wire_format": name, "streamed": "false"}
-    assert await refusal(stub.Adapt, request) == (grpc.StatusCode.UNIMPLEMENTED, "UNSUPPORTED_WIRE_FORMAT", named)
-
-
-async def test_a_stream_is_refused_by_name(stub: Stub) -> None:
+async def test_a_format_without_a_decoder_is_refused_by_name(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "FORMATS", {})
     named = {"wire_format": "chat_completions", "streamed": "true"}
     found = await refusal(stub.Adapt, an_adapt(b"data: {}", streamed=True))
     assert found == (grpc.StatusCode.UNIMPLEMENTED, "UNSUPPORTED_WIRE_FORMAT", named)
