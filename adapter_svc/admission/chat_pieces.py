@@ -163,9 +163,12 @@ def _merge_call(fragments: Sequence[Piece]) -> bytes:
 
 def _merge_function(pieces: Sequence[Piece]) -> bytes:
     said = [piece for piece in pieces if piece.says]
-    if len(said) > 1 and all(isinstance(piece.value, dict) for piece in said):
-        return _merge_object(said, _ARGUMENTS)
-    return merge_whole(pieces)
+    odd = [piece for piece in said if not isinstance(piece.value, dict)]
+    if len(said) < 2 or odd == said:
+        return merge_whole(pieces)
+    if odd:
+        raise _contradiction(odd[0])
+    return _merge_object(said, _ARGUMENTS)
 
 
 def _merge_object(fragments: Sequence[Piece], texts: frozenset[str]) -> bytes:
