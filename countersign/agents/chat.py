@@ -1,75 +1,51 @@
 """Chat completions as a provider sees them: reading a request, writing a complete response."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
 from typing import Any
 
 from countersign.agents.errors import BadChatRequestError
 from countersign.agents.http_server import Response
+from countersign.agents.wire import (
+    ChatRequest,
+    Completion,
+    ToolCall,
+    Wire,
+    WireName,
+    input_tokens,
+    output_tokens,
+    read_cap,
+)
 from countersign.kit.canonical import sha256
 
 CHAT_PATH = "/v1/chat/completions"
-PROVIDER = "Scripted"
-"""The provider name that scripted completions carry."""
-
 _CREATED = 1_700_000_000
 """A constant in place of a clock: equal requests get equal bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """The parts of a request that an agent looks at; `raw` is the body as it came, `body` the same parsed."""
-
-    raw: bytes
-    body: Mapping[str, Any]
-    model: str
-    messages: tuple[Mapping[str, Any], ...]
-    tools: tuple[str, ...]
-    output_cap: int | None
-
-    @property
-    def turn(self) -> int:
-        """How many times the assistant has spoken already."""
-        return sum(message.get("role") == "assistant" for message in self.messages)
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """One call as the wire holds it: `arguments` is JSON text."""
-
-    id: str
-    name: str
-    arguments: str
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """One answer. `extras` are further members of the message: JSON text `"name":value,...`, used as it is."""
-
-    model: str
-    content: str | None
-    finish_reason: str | None
-    tool_calls: tuple[ToolCall, ...] = ()
-    provider: str = PROVIDER
-    extras: str = ""
-    with_usage: bool = True
-
-
 def read_chat_request(raw: bytes) -> ChatRequest:
     """Read a unary request. Raises BadChatRequestError where it is not one."""
+    chat = _read(raw)
+    if chat.streamed:
+        raise BadChatRequestError("only unary requests are served")
+    return chat
+
+
+def _read(raw: bytes) -> ChatRequest:
     try:
         body = json.loads(raw)
     except ValueError:
         raise BadChatRequestError("the body is not JSON") from None
     if not isinstance(body, dict) or not isinstance(body.get("model"), str):
         raise BadChatRequestError("the body is not an object that names a model")
-    if body.get("stream"):
-        raise BadChatRequestError("only unary requests are served")
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(item, dict) for item in messages):
         raise BadChatRequestError("messages is not a nonempty list of objects")
-    return ChatRequest(raw, body, body["model"], tuple(messages), _tool_names(body.get("tools", [])), _cap(body))
+    cap = read_cap(body.get("max_completion_tokens", body.get("max_tokens")))
+    tools = _tool_names(body.get("tools", []))
+    return ChatRequest(
+        raw, body, body["model"], tuple(messages), tools, cap, WireName.CHAT_COMPLETIONS, bool(body.get("stream"))
+    )
 
 
 def _tool_names(tools: Any) -> tuple[str, ...]:
@@ -80,13 +56,6 @@ def _tool_names(tools: Any) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in names):
         raise BadChatRequestError("tools is not a list of named functions")
     return names
-
-
-def _cap(body: Mapping[str, Any]) -> int | None:
-    cap = body.get("max_completion_tokens", body.get("max_tokens"))
-    if cap is not None and (not isinstance(cap, int) or isinstance(cap, bool) or cap < 1):
-        raise BadChatRequestError("the output cap is not a positive integer")
-    return cap
 
 
 def call_id(raw: bytes, ordinal: int = 0) -> str:
@@ -115,8 +84,19 @@ def _message(completion: Completion) -> str:
     message: dict[str, Any] = {"role": "assistant", "content": completion.content, "refusal": None}
     if completion.tool_calls:
         message["tool_calls"] = [tool_call_json(call) for call in completion.tool_calls]
-    extras = f",{completion.extras}" if completion.extras else ""
+    extras = "" if completion.opaque_turn is None else f",{reasoning_of(completion.opaque_turn)}"
     return f"{json.dumps(message, ensure_ascii=False)[:-1]}{extras}}}"
+
+
+def reasoning_of(turn: int) -> str:
+    """The opaque message members that an answer has in `turn`: to be sent back to the byte, odd as they are."""
+    return (
+        f'"reasoning": "turn {turn}: the inventory is \\u0041 trusted source\\/way \\u00e9 \u00e9",'
+        ' "reasoning_details" : [ {"type":"reasoning.text","text":"","index":0,"weight":1.50,"scale":2E+5,'
+        f'"bias":-0,"signature":"c2ln{turn}==","tags":[],"nested":{{"b":[[],{{}}],"a":1e-3}}}},'
+        ' {"type":"reasoning.encrypted","data":"ZW5j","format":null} ],'
+        '"reasoning_unknown":{"z":[],"a":0.10}, "annotations":[]'
+    )
 
 
 def tool_call_json(call: ToolCall) -> dict[str, Any]:
@@ -125,8 +105,7 @@ def tool_call_json(call: ToolCall) -> dict[str, Any]:
 
 
 def _usage(completion: Completion, chat: ChatRequest) -> dict[str, Any]:
-    prompt = max(1, len(chat.raw) // 4)
-    output = _output_tokens(completion, chat.output_cap)
+    prompt, output = input_tokens(chat), output_tokens(completion, chat.output_cap)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": output,
@@ -135,15 +114,17 @@ def _usage(completion: Completion, chat: ChatRequest) -> dict[str, Any]:
     }
 
 
-def _output_tokens(completion: Completion, cap: int | None) -> int:
-    """About a quarter of the bytes; at the cap when truncated and only then, as an honest count would be."""
-    written = len(completion.content or "") + sum(len(call.name + call.arguments) for call in completion.tool_calls)
-    tokens = max(1, written // 4)
-    if cap is None:
-        return tokens
-    return cap if completion.finish_reason == "length" else min(tokens, max(1, cap - 1))
-
-
 def error_response(status: int, message: str, kind: str = "invalid_request_error") -> Response:
-    """A refusal in the format's own shape."""
+    """A refusal in chat completions' shape, whatever the format: its status is what counts."""
     return Response(status, json.dumps({"error": {"message": message, "type": kind, "code": None}}).encode())
+
+
+def _opaque(turn: int, streamed: bool) -> tuple[str, ...]:
+    del streamed
+    return (reasoning_of(turn),)
+
+
+CHAT_WIRE = Wire(
+    WireName.CHAT_COMPLETIONS, re.compile(re.escape(CHAT_PATH)), lambda _, raw: _read(raw), render, None, _opaque
+)
+"""Chat completions."""

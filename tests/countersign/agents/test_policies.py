@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from countersign.agents.chat import CHAT_PATH, call_id, read_chat_request
+from countersign.agents.chat import CHAT_PATH, call_id, read_chat_request, reasoning_of
 from countersign.agents.errors import UnknownPolicyError
 from countersign.agents.http_server import Abort, Response
-from countersign.agents.policies import HARMLESS, POLICIES, Late, Policy, answer, read_policy, reasoning_of
+from countersign.agents.policies import HARMLESS, POLICIES, Late, Policy, answer, read_policy
 from tests.countersign.agents.conversations import EVENT_TOOLS, QUEUE_TOOLS, chat, event_observation, played
 
 AFTER_WAIT = played("wait", "call_first", {"observation": event_observation(tick=1, calls_left=7)})
