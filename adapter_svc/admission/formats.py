@@ -8,6 +8,12 @@ from adapter_svc.admission import (
     chat_completions,
     chat_evidence,
     chat_stream,
+    generate_content,
+    generate_content_evidence,
+    generate_content_stream,
+    messages,
+    messages_evidence,
+    messages_stream,
     responses,
     responses_evidence,
     responses_stream,
@@ -56,6 +62,20 @@ FORMATS: Mapping[WireFormat, Format] = MappingProxyType(
             served=responses_evidence.read_served,
             continuation=responses_evidence.read_continuation,
             assemble=responses_stream.assemble,
+        ),
+        WireFormat.MESSAGES: Format(
+            judge=messages.judge,
+            billing=messages_evidence.billing_of,
+            served=messages_evidence.read_served,
+            continuation=messages_evidence.read_continuation,
+            assemble=messages_stream.assemble,
+        ),
+        WireFormat.GENERATE_CONTENT: Format(
+            judge=generate_content.judge,
+            billing=generate_content_evidence.billing_of,
+            served=generate_content_evidence.read_served,
+            continuation=generate_content_evidence.read_continuation,
+            assemble=generate_content_stream.assemble,
         ),
     }
 )

@@ -11,6 +11,7 @@ from countersign.kit.channel import call
 from countersign.kit.rpc_errors import ServiceError
 from countersign.study.errors import BadInput
 from countersign.study.lines import member
+from countersign.study.recorded_requests import REQUEST_READERS, Declared, RequestReader
 from countersign.study.services import CALL_SECONDS, service_trouble
 
 WIRE_FORMATS = {
@@ -38,6 +39,9 @@ def adapt_request(line: Mapping[str, Any], route: adapter.Route | None, where: s
     if not 100 <= status <= 999:
         raise BadInput(f"{where}: status: must be an HTTP status")
     sent = member(line, "request", dict, where)
+    if not isinstance(sent.get("tools") or [], list | dict):
+        raise BadInput(f"{where}: request.tools: must be a list")
+    reader = REQUEST_READERS.get(name)
     return adapter.AdaptRequest(
         # A lone surrogate is passed on as the bytes that it was: the adapter says that they are no UTF-8.
         body=member(line, "response_body", str, where).encode("utf-8", "surrogatepass"),
@@ -45,9 +49,10 @@ def adapt_request(line: Mapping[str, Any], route: adapter.Route | None, where: s
         wire_format=WIRE_FORMATS[name],
         streamed=member(line, "stream", bool, where),
         identity=route.identity if route is not None else None,
-        tools=_offered_tools(sent, where) if name == "chat_completions" else (),
-        seen_tool_call_ids=_seen_ids(sent) if name == "chat_completions" else (),
-        output_cap=route.output_cap if route is not None else _output_cap(sent),
+        tools=[_tool(declared) for declared in reader.tools(sent)] if reader is not None else (),
+        # Each once, in the conversation's order.
+        seen_tool_call_ids=list(dict.fromkeys(reader.seen_ids(sent))) if reader is not None else (),
+        output_cap=route.output_cap if route is not None else _output_cap(sent, reader),
         allowances=route.allowances if route is not None else (),
     )
 
@@ -83,40 +88,11 @@ def _verdict(name: str, **members: Any) -> dict[str, Any]:
     return {"verdict": name, "reason": None, "where": None, "tool": None, "arguments": None, **members}
 
 
-def _offered_tools(sent: Mapping[str, Any], where: str) -> list[adapter.Tool]:
-    tools = sent.get("tools") or []
-    if not isinstance(tools, list):
-        raise BadInput(f"{where}: request.tools: must be a list")
-    functions = [
-        tool["function"] for tool in tools if isinstance(tool, dict) and isinstance(tool.get("function"), dict)
-    ]
-    return [
-        adapter.Tool(
-            name=str(function.get("name") or ""),
-            description=str(function.get("description") or ""),
-            parameters_json=canonical_json(function.get("parameters") or {}).decode("utf-8", "replace"),
-        )
-        for function in functions
-    ]
+def _tool(declared: Declared) -> adapter.Tool:
+    parameters = canonical_json(declared.parameters).decode("utf-8", "replace")
+    return adapter.Tool(name=declared.name, description=declared.description, parameters_json=parameters)
 
 
-def _seen_ids(sent: Mapping[str, Any]) -> list[str]:
-    """The ids of the tool calls in the conversation that was sent, each once."""
-    messages = sent.get("messages")
-    calls = [
-        one
-        for message in (messages if isinstance(messages, list) else ())
-        if isinstance(message, dict) and isinstance(message.get("tool_calls"), list)
-        for one in message["tool_calls"]
-    ]
-    ids = [one["id"] for one in calls if isinstance(one, dict) and isinstance(one.get("id"), str)]
-    return list(dict.fromkeys(ids))
-
-
-def _output_cap(sent: Mapping[str, Any]) -> int | None:
+def _output_cap(sent: Mapping[str, Any], reader: RequestReader | None) -> int | None:
     """The output cap that was asked for."""
-    for name in ("max_completion_tokens", "max_tokens"):
-        value = sent.get(name)
-        if type(value) is int and 0 < value < 2**32:
-            return value
-    return None
+    return None if reader is None else reader.output_cap(sent)
