@@ -11,7 +11,7 @@ from countersign.kit.channel import call
 from countersign.kit.rpc_errors import ServiceError
 from countersign.study.errors import BadInput
 from countersign.study.lines import member
-from countersign.study.recorded_requests import REQUEST_READERS, Declared, RequestReader
+from countersign.study.recorded_requests import REQUEST_READERS, Declared
 from countersign.study.services import CALL_SECONDS, service_trouble
 
 WIRE_FORMATS = {
@@ -41,7 +41,7 @@ def adapt_request(line: Mapping[str, Any], route: adapter.Route | None, where: s
     sent = member(line, "request", dict, where)
     if not isinstance(sent.get("tools") or [], list | dict):
         raise BadInput(f"{where}: request.tools: must be a list")
-    reader = REQUEST_READERS.get(name)
+    reader = REQUEST_READERS[name]
     return adapter.AdaptRequest(
         # A lone surrogate is passed on as the bytes that it was: the adapter says that they are no UTF-8.
         body=member(line, "response_body", str, where).encode("utf-8", "surrogatepass"),
@@ -49,10 +49,10 @@ def adapt_request(line: Mapping[str, Any], route: adapter.Route | None, where: s
         wire_format=WIRE_FORMATS[name],
         streamed=member(line, "stream", bool, where),
         identity=route.identity if route is not None else None,
-        tools=[_tool(declared) for declared in reader.tools(sent)] if reader is not None else (),
+        tools=[_tool(declared) for declared in reader.tools(sent)],
         # Each once, in the conversation's order.
-        seen_tool_call_ids=list(dict.fromkeys(reader.seen_ids(sent))) if reader is not None else (),
-        output_cap=route.output_cap if route is not None else _output_cap(sent, reader),
+        seen_tool_call_ids=list(dict.fromkeys(reader.seen_ids(sent))),
+        output_cap=route.output_cap if route is not None else reader.output_cap(sent),
         allowances=route.allowances if route is not None else (),
     )
 
@@ -91,8 +91,3 @@ def _verdict(name: str, **members: Any) -> dict[str, Any]:
 def _tool(declared: Declared) -> adapter.Tool:
     parameters = canonical_json(declared.parameters).decode("utf-8", "replace")
     return adapter.Tool(name=declared.name, description=declared.description, parameters_json=parameters)
-
-
-def _output_cap(sent: Mapping[str, Any], reader: RequestReader | None) -> int | None:
-    """The output cap that was asked for."""
-    return None if reader is None else reader.output_cap(sent)

@@ -74,6 +74,18 @@ def _messages_ids(sent: Sent) -> Iterator[str]:
     return _texts(block.get("id") for block in blocks if block.get("type") == "tool_use")
 
 
+def _responses_tools(sent: Sent) -> Iterator[Declared]:
+    """The functions on their own; those of a namespace are offered under its name, a provider's tools not at all."""
+    for tool in _objects(sent.get("tools")):
+        if tool.get("type") == "function":
+            yield _declared(tool, tool.get("parameters"))
+
+
+def _responses_ids(sent: Sent) -> Iterator[str]:
+    calls = (item for item in _objects(sent.get("input")) if item.get("type") == "function_call")
+    return _texts(call.get("call_id") for call in calls)
+
+
 def _generate_content_tools(sent: Sent) -> Iterator[Declared]:
     for tool in _objects(sent.get("tools")):
         for function in _objects(_first(tool, "functionDeclarations", "function_declarations")):
@@ -112,6 +124,9 @@ REQUEST_READERS: Mapping[str, RequestReader] = MappingProxyType(
             _chat_tools, _chat_ids, lambda sent: _cap(sent.get("max_completion_tokens"), sent.get("max_tokens"))
         ),
         "messages": RequestReader(_messages_tools, _messages_ids, lambda sent: _cap(sent.get("max_tokens"))),
+        "responses": RequestReader(
+            _responses_tools, _responses_ids, lambda sent: _cap(sent.get("max_output_tokens"))
+        ),
         "generate_content": RequestReader(_generate_content_tools, _generate_content_ids, _generate_content_cap),
     }
 )
