@@ -11,7 +11,7 @@ from countersign.kit.channel import call
 from countersign.kit.rpc_errors import ServiceError
 from countersign.study.errors import BadInput
 from countersign.study.lines import member
-from countersign.study.recorded_requests import REQUEST_READERS, Declared
+from countersign.study.recorded_requests import REQUEST_READERS, Declared, asked_model
 from countersign.study.services import CALL_SECONDS, service_trouble
 
 WIRE_FORMATS = {
@@ -27,10 +27,13 @@ VERDICTS = ("action", "text_finish", "technical_unknown", UNSUPPORTED)
 _NOT_JUDGED = frozenset({"UNSUPPORTED_WIRE_FORMAT", "INVALID_TOOL_SCHEMA", "SIZE_LIMIT_EXCEEDED"})
 
 
-def adapt_request(line: Mapping[str, Any], route: adapter.Route | None, where: str) -> adapter.AdaptRequest:
+def adapt_request(
+    line: Mapping[str, Any], route: adapter.Route | None, where: str, *, requested_model: bool = False
+) -> adapter.AdaptRequest:
     """What to ask of the adapter for one recorded exchange; `route` says who is expected and what is allowed.
 
-    The tools are those that the request offered. Raises BadInput where the line is not an exchange.
+    Without a route any model is expected, or with `requested_model` the one that was asked for. The tools are those
+    that the request offered. Raises BadInput where the line is not an exchange.
     """
     name = member(line, "format", str, where)
     if name not in WIRE_FORMATS:
@@ -48,7 +51,7 @@ def adapt_request(line: Mapping[str, Any], route: adapter.Route | None, where: s
         http_status=status,
         wire_format=WIRE_FORMATS[name],
         streamed=member(line, "stream", bool, where),
-        identity=route.identity if route is not None else None,
+        identity=route.identity if route is not None else _identity(line, requested_model),
         tools=[_tool(declared) for declared in reader.tools(sent)],
         # Each once, in the conversation's order.
         seen_tool_call_ids=list(dict.fromkeys(reader.seen_ids(sent))),
@@ -58,11 +61,16 @@ def adapt_request(line: Mapping[str, Any], route: adapter.Route | None, where: s
 
 
 async def adapt_line(
-    stub: adapter_pb2_grpc.AdapterServiceStub, line: Mapping[str, Any], route: adapter.Route | None, where: str
+    stub: adapter_pb2_grpc.AdapterServiceStub,
+    line: Mapping[str, Any],
+    route: adapter.Route | None,
+    where: str,
+    *,
+    requested_model: bool = False,
 ) -> dict[str, Any]:
     """The verdict on one exchange as JSON has it. Raises BadInput, ServiceFailed and ServiceRefused."""
     about = {"id": member(line, "id", str, where), "format": line.get("format"), "stream": line.get("stream")}
-    request = adapt_request(line, route, where)
+    request = adapt_request(line, route, where, requested_model=requested_model)
     try:
         answer = await call(stub.Adapt, request, CALL_SECONDS)
     except ServiceError as error:
@@ -86,6 +94,10 @@ def _verdict_of(answer: adapter.AdaptResponse) -> dict[str, Any]:
 
 def _verdict(name: str, **members: Any) -> dict[str, Any]:
     return {"verdict": name, "reason": None, "where": None, "tool": None, "arguments": None, **members}
+
+
+def _identity(line: Mapping[str, Any], requested_model: bool) -> adapter.ExpectedIdentity | None:
+    return adapter.ExpectedIdentity(model=asked_model(line)) if requested_model else None
 
 
 def _tool(declared: Declared) -> adapter.Tool:

@@ -4,6 +4,7 @@ Real clients spell the same thing in more than one way: Google's libraries write
 list around it.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -28,6 +29,7 @@ class RequestReader:
     tools: Callable[[Sent], Iterator[Declared]]
     seen_ids: Callable[[Sent], Iterator[str]]
     output_cap: Callable[[Sent], int | None]
+
 
 _GOOGLE_TYPES = ("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
 
@@ -124,10 +126,22 @@ REQUEST_READERS: Mapping[str, RequestReader] = MappingProxyType(
             _chat_tools, _chat_ids, lambda sent: _cap(sent.get("max_completion_tokens"), sent.get("max_tokens"))
         ),
         "messages": RequestReader(_messages_tools, _messages_ids, lambda sent: _cap(sent.get("max_tokens"))),
-        "responses": RequestReader(
-            _responses_tools, _responses_ids, lambda sent: _cap(sent.get("max_output_tokens"))
-        ),
+        "responses": RequestReader(_responses_tools, _responses_ids, lambda sent: _cap(sent.get("max_output_tokens"))),
         "generate_content": RequestReader(_generate_content_tools, _generate_content_ids, _generate_content_cap),
     }
 )
 """By the format's name."""
+
+_MODEL_IN_PATH = re.compile(r"/models/([^/:]+)")
+
+
+def asked_model(line: Mapping[str, Any]) -> str:
+    """The model that an exchange's request asked for, in its body or (generate_content) its path; empty where neither
+    names one.
+    """
+    sent = line.get("request")
+    model = sent.get("model") if isinstance(sent, dict) else None
+    if isinstance(model, str):
+        return model
+    found = _MODEL_IN_PATH.search(str(line.get("path") or ""))
+    return found[1] if found is not None else ""
