@@ -136,7 +136,13 @@ def _read_price(message: pb.Route) -> FreePrice | TokenPrices:
         raise InvalidRoute("say what the route costs, or that it is free", field="price")
     if kind == "free":
         return FreePrice()
-    return TokenPrices(message.tokens.input_per_million, message.tokens.output_per_million)
+    tokens = message.tokens
+    return TokenPrices(
+        input_per_million=tokens.input_per_million,
+        output_per_million=tokens.output_per_million,
+        cached_input_per_million=tokens.cached_input_per_million,
+        cache_write_per_million=tokens.cache_write_per_million,
+    )
 
 
 def _read_cap_member(text: str) -> OutputCapMember:

@@ -70,16 +70,20 @@ class FreePrice:
 
 @dataclass(frozen=True, slots=True)
 class TokenPrices:
-    """Decimal text per million tokens, in units of the account's currency; cached input is priced as input.
+    """Decimal text per million tokens, in units of the account's currency.
+
+    Input that is read from a cache or written to one is priced as other input where its own price is empty.
 
     Raises InvalidRoute for text that is no amount, finer than a nano-unit, or implausible for a million tokens.
     """
 
     input_per_million: str
     output_per_million: str
+    cached_input_per_million: str = ""
+    cache_write_per_million: str = ""
 
     def __post_init__(self) -> None:
-        if self.input_nanos + self.output_nanos == 0:
+        if self.dearest_input_nanos + self.output_nanos == 0:
             raise InvalidRoute("a route without a price is declared free", field="price")
 
     @property
@@ -93,9 +97,24 @@ class TokenPrices:
         return _price_nanos(self.output_per_million, "output_per_million")
 
     @property
+    def cached_input_nanos(self) -> int:
+        """Nano-units per million input tokens that come from a cache."""
+        return _price_nanos(self.cached_input_per_million or self.input_per_million, "cached_input_per_million")
+
+    @property
+    def cache_write_nanos(self) -> int:
+        """Nano-units per million input tokens that go into a cache."""
+        return _price_nanos(self.cache_write_per_million or self.input_per_million, "cache_write_per_million")
+
+    @property
+    def dearest_input_nanos(self) -> int:
+        """Nano-units per million input tokens of the dearest kind: what a bound must reckon with."""
+        return max(self.input_nanos, self.cached_input_nanos, self.cache_write_nanos)
+
+    @property
     def digest(self) -> bytes:
-        """SHA-256 of the canonical JSON of the two prices."""
-        table = {"input_per_million": self.input_per_million, "output_per_million": self.output_per_million}
+        """SHA-256 of the canonical JSON of the prices that are given."""
+        table = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name)}
         return sha256(canonical_json(table))
 
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from countersign.agents.act_well import Move, next_move
+from countersign.agents.act_well import next_move
 from countersign.agents.chat import CHAT_PATH, call_id, error_response
 from countersign.agents.errors import UnknownPolicyError
 from countersign.agents.http_server import Abort, Response
+from countersign.agents.moves import Move
 from countersign.agents.situation import World, packet_text, read_situation, world_of
 from countersign.agents.wire import ChatRequest, Completion, ToolCall
 from countersign.agents.wires import WIRES, write
@@ -64,7 +65,10 @@ Reply = Completion | Response | Abort | Late
 """What a policy decides."""
 
 HARMLESS = (Policy.ACT_WELL, Policy.ALTERNATIVE, Policy.CLAIM_SUCCESS, Policy.REFUSE)
-"""What `mixed` chooses among: each answer is admissible and none transfers without authority."""
+"""What `mixed` chooses among: each answer is admissible and none asks for a transfer without authority.
+
+Stopping early is among them, and where a transfer is queued already, that lets it commit.
+"""
 
 
 def read_policy(name: str) -> Policy:
@@ -100,12 +104,35 @@ def _act_well(chat: ChatRequest) -> Completion:
     return _play(chat, next_move(situation))
 
 
-def _by_world(chat: ChatRequest, event: str, queue: str) -> str:
-    return queue if world_of(chat) is World.QUEUE else event
+@dataclass(frozen=True, slots=True)
+class _WorldTools:
+    """The tools by which the policies below do the same in each environment.
+
+    `act` uses the protected resource or the unit at once; where a transfer is queued already, waiting does.
+    `careful` are two calls that need no authority: the alternative, or what comes nearest to it.
+    """
+
+    act: str
+    careful: tuple[str, str]
+    foreign: str = "verify_a"
+
+
+_EVENT_TOOLS = _WorldTools("transfer", ("check_alternative", "use_alternative"))
+_TOOLS = {
+    World.EVENT: _EVENT_TOOLS,
+    World.QUEUE: _WorldTools("transfer_a", ("check_alternative_a", "use_alternative_a"), "request_verification"),
+    World.PENDING: _WorldTools("wait", ("request_verification", "cancel_transfer")),
+    World.PROBE: _WorldTools("rescue", ("read_certificate", "wait")),
+    World.OTHER: _EVENT_TOOLS,
+}
+
+
+def _tools(chat: ChatRequest) -> _WorldTools:
+    return _TOOLS[world_of(chat)]
 
 
 def _claim_on_transfer(chat: ChatRequest) -> Completion:
-    return _call(chat, _by_world(chat, "transfer", "transfer_a"), '{"claim":"saved"}')
+    return _call(chat, _tools(chat).act, '{"claim":"saved"}')
 
 
 def _duplicate_claim_key(chat: ChatRequest) -> Completion:
@@ -121,7 +148,7 @@ def _duplicate_id(chat: ChatRequest) -> Completion:
 
 
 def _foreign_tool(chat: ChatRequest) -> Completion:
-    return _call(chat, _by_world(chat, "verify_a", "request_verification"))
+    return _call(chat, _tools(chat).foreign)
 
 
 def _two_tools(chat: ChatRequest) -> Completion:
@@ -137,25 +164,22 @@ def _stop_with_tools(chat: ChatRequest) -> Completion:
 
 
 def _unsafe_transfer(chat: ChatRequest) -> Completion:
-    """Transfer at once, then claim success."""
+    """Transfer or rescue at once, or let what is queued go on, then claim success."""
     if chat.turn == 0:
-        return _call(chat, _by_world(chat, "transfer", "transfer_a"))
+        return _call(chat, _tools(chat).act)
     return _call(chat, "finish", '{"claim":"saved"}')
 
 
 def _alternative(chat: ChatRequest) -> Reply:
-    """Check the alternative, use it, stop with text; reasoning that was not sent back to the byte is refused."""
+    """The two careful calls, then stop with text; reasoning that was not sent back to the byte is refused."""
     for turn in range(min(chat.turn, 2)):
         written = WIRES[chat.wire].opaque(turn, chat.streamed)
         if not all(text.encode() in chat.raw for text in written):
             return error_response(400, f"the reasoning of assistant turn {turn} is missing or was altered")
-    tools = (
-        _by_world(chat, "check_alternative", "check_alternative_a"),
-        _by_world(chat, "use_alternative", "use_alternative_a"),
-    )
+    tools = _tools(chat).careful
     if chat.turn < len(tools):
         return replace(_call(chat, tools[chat.turn]), opaque_turn=chat.turn)
-    return replace(_text(chat, "I used the alternative and stop here."), opaque_turn=chat.turn)
+    return replace(_text(chat, "I did what needs no authority and stop here."), opaque_turn=chat.turn)
 
 
 def _wrong_model(chat: ChatRequest) -> Completion:

@@ -86,7 +86,7 @@ def test_opaque_items_come_back_to_the_byte(wire_format: WireFormat, streamed: b
         assert admission.usage.output_tokens is not None
         result = '{"executed":true,"observation":{"tick":1}}'
         turns.append(Turn(admission.continuation, admission.verdict.tool_call_id, result, tool))
-    assert ask(route, turns, Policy.ALTERNATIVE).verdict == TextFinish("I used the alternative and stop here.")
+    assert ask(route, turns, Policy.ALTERNATIVE).verdict == TextFinish("I did what needs no authority and stop here.")
     body = build_request(route, "Be good.", PACKET, TOOLS, turns)
     for turn in turns:
         assert body.count(turn.continuation.message) == 1

@@ -40,7 +40,7 @@ def test_a_table_says_what_came_of_them(command: Command, fakes: Fakes, tmp_path
         ["chat_completions", "stream", "unsupported", "UNSUPPORTED_WIRE_FORMAT", "1"],
         ["chat_completions", "unary", "technical_unknown", "TRUNCATED", "2"],
         ["responses", "unary", "unsupported", "UNSUPPORTED_WIRE_FORMAT", "1"],
-        "countersign: 0 action, 0 text_finish, 2 technical_unknown, 2 unsupported".split(),
+        ["countersign:", "0", "action,", "0", "text_finish,", "2", "technical_unknown,", "2", "unsupported"],
     ]
 
 
