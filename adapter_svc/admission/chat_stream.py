@@ -20,7 +20,7 @@ from adapter_svc.admission.chat_pieces import Piece, merge_message, merge_whole
 from adapter_svc.admission.limits import Limits
 from adapter_svc.admission.raw_json import compose_array, compose_object, members, part
 from adapter_svc.admission.rules import JsonObject
-from adapter_svc.admission.server_sent_events import StreamEvent
+from adapter_svc.admission.server_sent_events import StreamEvent, after_last
 from adapter_svc.admission.verdict import Inadmissible, Reason
 
 _DONE = b"[DONE]"
@@ -97,7 +97,7 @@ def assemble(events: Sequence[StreamEvent], limits: Limits) -> bytes:
             raise Inadmissible(Reason.STREAM_CONTRADICTION, event.where)
         chunks.take(chunk, event)
     if not ended:
-        raise Inadmissible(Reason.STREAM_INCOMPLETE, f"event {len(events) + 1}")
+        raise Inadmissible(Reason.STREAM_INCOMPLETE, after_last(events))
     return _body(chunks)
 
 

@@ -19,7 +19,7 @@ from adapter_svc.admission.limits import Limits
 from adapter_svc.admission.raw_json import part
 from adapter_svc.admission.responses_pieces import StreamedItems
 from adapter_svc.admission.rules import JsonObject
-from adapter_svc.admission.server_sent_events import StreamEvent
+from adapter_svc.admission.server_sent_events import StreamEvent, after_last
 from adapter_svc.admission.strict_json import JsonValue
 from adapter_svc.admission.verdict import Inadmissible, Reason
 
@@ -112,5 +112,5 @@ def assemble(events: Sequence[StreamEvent], limits: Limits) -> bytes:
     for event in events:
         stream.take(event)
     if stream.body is None:
-        raise Inadmissible(Reason.STREAM_INCOMPLETE, f"event {len(events) + 1}")
+        raise Inadmissible(Reason.STREAM_INCOMPLETE, after_last(events))
     return stream.body

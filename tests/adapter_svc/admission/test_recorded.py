@@ -59,6 +59,29 @@ def test_what_goes_back_is_what_came(exchanges: list[Exchange]) -> None:
         assert admission.continuation.digest == hashlib.sha256(admission.continuation.message).digest()
 
 
+def test_what_goes_back_of_a_responses_stream_stands_in_its_last_event(shared_data: Path) -> None:
+    streams = [one for one in read_exchanges(shared_data, WireFormat.RESPONSES) if one["stream"]]
+    admissions = [(stream, admission_of(stream)) for stream in streams]
+    actions = [(stream, found.continuation) for stream, found in admissions if found.continuation is not None]
+    assert len(actions) == 3
+    for stream, continuation in actions:
+        last = body_of(stream).rpartition(b"data: ")[2]
+        assert b'"output":' + continuation.message in last
+        assert continuation.digest == hashlib.sha256(continuation.message).digest()
+
+
+def test_the_reasoning_of_a_chat_stream_is_joined_and_the_rest_keeps_its_bytes(shared_data: Path) -> None:
+    streams = {one["id"]: one for one in read_exchanges(shared_data, WireFormat.CHAT_COMPLETIONS)}
+    groq = admission_of(streams["4d3f7eac3ad8"]).continuation
+    assert groq is not None
+    message = json.loads(groq.message)
+    assert list(message) == ["content", "reasoning", "role", "tool_calls"]
+    assert message["reasoning"].startswith('We need to call the function with correct parameter "name".')
+    function = b'{"name":"get_something_by_name","arguments":"{\\"name\\":\\"example\\"}"}'
+    assert b'"tool_calls":[{"function":' + function + b',"id":"fc_bfb39741-3748-4def-9886-a93fc9c64a90"' in groq.message
+    assert function in body_of(streams["4d3f7eac3ad8"])
+
+
 def test_the_same_answer_from_another_model_is_a_mismatch(exchanges: list[Exchange]) -> None:
     for exchange in exchanges:
         admission = admission_of(exchange)
