@@ -1,11 +1,11 @@
 """One streamed message put together from the pieces of its members (docs/formats.md, Opaque items of a streamed
-answer): what came whole keeps its bytes, texts that came in pieces are joined and written canonically.
+answer): joined texts are written canonically, everything else came whole and keeps its bytes.
 
 `null` and the empty text say nothing beside another value, and null nothing beside the empty text; of two values that
 say something, unequal ones are `STREAM_CONTRADICTION` at the event of the second. Decided here, each pinned by a test:
 
-- A text of which one piece alone has characters came whole: it keeps that piece's bytes. So does an array of which one
-  event alone gave elements, and an element or a `function` that only one event gave.
+- A call, its function and a detail that has an index and a type are put together, their keys sorted, from however few
+  events they came.
 - A tool call without an `index` stands alone, byte for byte and after those that have one: it is never merged with
   another. An index that is no whole number is a contradiction.
 - Texts that follow one another between content parts are one part.
@@ -88,21 +88,18 @@ def merge_text(pieces: Sequence[Piece]) -> bytes:
     """The texts joined; null where no piece is a text."""
     if not all(isinstance(piece.value, str | None) for piece in pieces):
         return merge_whole(pieces)
-    said = [piece for piece in pieces if piece.says]
-    if len(said) == 1:
-        return said[0].raw
     texts = [piece.value for piece in pieces if isinstance(piece.value, str)]
     return canonical_json("".join(texts)) if texts else pieces[0].raw
 
 
 def _merge_array(pieces: Sequence[Piece]) -> bytes:
     """Every element in order."""
-    return _one_array(pieces) or compose_array(element.raw for element in _elements(pieces))
+    return compose_array(element.raw for element in _elements(pieces))
 
 
 def _merge_content(pieces: Sequence[Piece]) -> bytes:
     """Every part in order, texts between them as parts of their own."""
-    return _one_array(pieces) or compose_array(_content_parts(pieces))
+    return compose_array(_content_parts(pieces))
 
 
 def _content_parts(pieces: Sequence[Piece]) -> Iterator[bytes]:
@@ -116,23 +113,19 @@ def _content_parts(pieces: Sequence[Piece]) -> Iterator[bytes]:
 
 def _merge_details(pieces: Sequence[Piece]) -> bytes:
     """Elements of the same index and type as one, in the order of first appearance."""
-    elements = _elements(pieces)
-    groups: dict[object, list[Piece]] = {}
-    for position, element in enumerate(elements):
-        groups.setdefault(_detail_key(element) or position, []).append(element)
-    if len(groups) == len(elements):
-        return _merge_array(pieces)
-    return compose_array(_merge_object(group, _DETAIL_TEXTS) for group in groups.values())
+    merged: dict[object, list[Piece]] = {}
+    for position, element in enumerate(_elements(pieces)):
+        merged.setdefault(_detail_key(element) or position, []).append(element)
+    return compose_array(
+        group[0].raw if isinstance(key, int) else _merge_object(group, _DETAIL_TEXTS) for key, group in merged.items()
+    )
 
 
 def _merge_calls(pieces: Sequence[Piece]) -> bytes:
     """The calls by their index, which is left out."""
-    elements = _elements(pieces)
-    if not elements:
-        return _merge_array(pieces)
     indexed: dict[int, list[Piece]] = {}
     alone: list[bytes] = []
-    for call in elements:
+    for call in _elements(pieces):
         index = _call_index(call)
         if index is None:
             alone.append(call.raw)
@@ -164,7 +157,7 @@ def _merge_call(fragments: Sequence[Piece]) -> bytes:
 def _merge_function(pieces: Sequence[Piece]) -> bytes:
     said = [piece for piece in pieces if piece.says]
     odd = [piece for piece in said if not isinstance(piece.value, dict)]
-    if len(said) < 2 or odd == said:
+    if odd == said:
         return merge_whole(pieces)
     if odd:
         raise _contradiction(odd[0])
@@ -173,8 +166,6 @@ def _merge_function(pieces: Sequence[Piece]) -> bytes:
 
 def _merge_object(fragments: Sequence[Piece], texts: frozenset[str]) -> bytes:
     """One object of which fragments came; `texts` names the members that are joined."""
-    if len(fragments) == 1:
-        return fragments[0].raw
     return compose_object(
         {
             name: merge_text(pieces) if name in texts else merge_whole(pieces)
@@ -211,14 +202,6 @@ def _elements(pieces: Sequence[Piece]) -> list[Piece]:
         elif piece.says:
             raise _contradiction(piece)
     return elements
-
-
-def _one_array(pieces: Sequence[Piece]) -> bytes | None:
-    """The bytes of the array that is all there is; None where more than one piece adds something."""
-    adding = [piece for piece in pieces if piece.adds]
-    if len(adding) > 1 or any(not isinstance(piece.value, list) for piece in adding):
-        return None
-    return adding[0].raw if adding else next(piece.raw for piece in pieces if piece.value == [])
 
 
 def _contradiction(piece: Piece) -> Inadmissible:

@@ -80,7 +80,7 @@ def _only_choice(choices: object, where: str) -> JsonObject:
 
 
 def assemble(events: Sequence[StreamEvent], limits: Limits) -> bytes:
-    """The body that the unary rules judge, its members sorted and every value that came whole in its own bytes.
+    """The body that the unary rules judge, its members sorted and every value that is not joined in its own bytes.
 
     Raises Inadmissible at an event: `PROVIDER_ERROR`, `STREAM_CONTRADICTION`, `INVALID_CHOICES` and `INVALID_MESSAGE`
     for a chunk of another shape, and `STREAM_INCOMPLETE` at the event that should have come.

@@ -29,6 +29,7 @@ _ENDS = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
+    "response.cancelled": "cancelled",
 }
 """The types that end a stream, each with the status that its response has."""
 _SAME_THROUGHOUT = ("id", "model")

@@ -7,7 +7,7 @@ from countersign.kit.canonical import sha256
 from tests.adapter_svc.admission.helpers import judge
 
 CALL = rb'"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"wait","arguments":"{}"}}]'
-MERGED_CALL = rb'"tool_calls":[{"function":{"name":"wait","arguments":"{}"},"id":"c","type":"function"}]'
+MERGED_CALL = rb'"tool_calls":[{"function":{"arguments":"{}","name":"wait"},"id":"c","type":"function"}]'
 
 
 def stream(*deltas: bytes) -> bytes:
@@ -32,7 +32,7 @@ def with_call(*deltas: bytes) -> bytes:
     return left.removeprefix(b"{").removesuffix(b"}").replace(MERGED_CALL, b"").strip(b",")
 
 
-def test_the_members_are_sorted_and_a_whole_call_keeps_its_function() -> None:
+def test_the_members_of_message_call_and_function_are_sorted() -> None:
     assert message(CALL, b'"role":"assistant"') == b'{"role":"assistant",' + MERGED_CALL + b"}"
 
 
@@ -55,7 +55,7 @@ def test_pieces_of_a_call_are_one_canonical_call() -> None:
         ([b'"content":null'], b'"content":null'),
         ([b'"content":""', b'"content":null'], b'"content":""'),
         ([b'"content":null', b'"content":""'], b'"content":""'),
-        ([b'"content":""', b'"content":"\\u00e9\\/"', b'"content":""'], b'"content":"\\u00e9\\/"'),
+        ([b'"content":""', b'"content":"\\u00e9\\/"', b'"content":""'], '"content":"é/"'.encode()),
         ([b'"content":"\\u00e9"', b'"content":"\\/"'], '"content":"é/"'.encode()),
         ([b'"reasoning":"a"', b'"reasoning":null', b'"reasoning":"b"'], b'"reasoning":"ab"'),
         ([b'"reasoning_content":"a"', b'"reasoning_content":"b"'], b'"reasoning_content":"ab"'),
@@ -64,7 +64,7 @@ def test_pieces_of_a_call_are_one_canonical_call() -> None:
         ([b'"channel":"analysis"', b'"channel":"final"'], b""),
     ],
 )
-def test_texts_are_joined_and_one_that_came_whole_keeps_its_bytes(deltas: list[bytes], expected: bytes) -> None:
+def test_texts_are_joined_and_written_canonically_in_one_piece_too(deltas: list[bytes], expected: bytes) -> None:
     assert with_call(*deltas) == expected
 
 
@@ -73,10 +73,10 @@ def test_texts_are_joined_and_one_that_came_whole_keeps_its_bytes(deltas: list[b
     [
         ([b'"x":{ "n":1.0E0 }', b'"x":{"n":1.0}', b'"x":null'], b'"x":{ "n":1.0E0 }'),
         ([b'"x":null', b'"x":"\\u0061"', b'"x":"a"', b'"x":""'], b'"x":"\\u0061"'),
-        ([b'"x":[ 1, 2 ]'], b'"x":[ 1, 2 ]'),
-        ([b'"x":[ ]', b'"x":[ 1, 2 ]', b'"x":[]', b'"x":null'], b'"x":[ 1, 2 ]'),
+        ([b'"x":[ 1, 2 ]'], b'"x":[1,2]'),
+        ([b'"x":[ ]', b'"x":[ 1, 2 ]', b'"x":[]', b'"x":null'], b'"x":[1,2]'),
         ([b'"x":[ 1 ]', b'"x":[ {"a": 1.0}, 2 ]'], b'"x":[1,{"a": 1.0},2]'),
-        ([b'"x":[ ]', b'"x":[]'], b'"x":[ ]'),
+        ([b'"x":[ ]', b'"x":[]'], b'"x":[]'),
         ([b'"x":null', b'"x":null'], b'"x":null'),
         ([b'"x":0', b'"x":0'], b'"x":0'),
     ],
@@ -113,14 +113,14 @@ DETAIL = b'"reasoning_details":[%b]'
 @pytest.mark.parametrize(
     ("elements", "expected"),
     [
-        ([b'{ "type":"t", "index":0, "signature":"\\u002b" }'], b'{ "type":"t", "index":0, "signature":"\\u002b" }'),
+        ([b'{ "type":"t", "index":0, "signature":"\\u002b" }'], b'{"index":0,"signature":"+","type":"t"}'),
         (
             [
                 b'{"type":"t","text":"a","index":0,"format":null,"signature":""}',
                 b'{"type":"t","text":"b","index":0,"format":"f"}',
                 b'{"index":0,"type":"t","signature":"\\u002b"}',
             ],
-            b'{"format":"f","index":0,"signature":"\\u002b","text":"ab","type":"t"}',
+            b'{"format":"f","index":0,"signature":"+","text":"ab","type":"t"}',
         ),
         (
             [b'{"index":0,"type":"t","data":"a"}', b'{"index":0,"type":"t","data":"b","summary":"s"}'],
@@ -128,7 +128,7 @@ DETAIL = b'"reasoning_details":[%b]'
         ),
         (
             [b'{"index":1,"type":"t"}', b'{"index":0,"type":"t","n":1.0}', b'{"index":1,"type":"t","text":"x"}'],
-            b'{"index":1,"text":"x","type":"t"},{"index":0,"type":"t","n":1.0}',
+            b'{"index":1,"text":"x","type":"t"},{"index":0,"n":1.0,"type":"t"}',
         ),
         ([b'{"index":0,"type":"t"}', b'{"index":0,"type":"u"}'], b'{"index":0,"type":"t"},{"index":0,"type":"u"}'),
         ([b'{"type":"t", "a":1}', b'{"type":"t", "a":1}'], b'{"type":"t", "a":1},{"type":"t", "a":1}'),
@@ -143,21 +143,16 @@ def test_details_of_one_index_and_type_are_one(elements: list[bytes], expected: 
     assert with_call(*[DETAIL % element for element in elements]) == DETAIL % expected
 
 
-def test_details_that_came_in_one_event_keep_their_array() -> None:
-    whole = b'"reasoning_details":[ {"index":0,"type":"t"}, {"index":1,"type":"t"} ]'
-    assert with_call(b'"reasoning_details":[]', whole) == whole
-
-
 PART = b'{"type":"thinking", "thinking":[{"type":"text","text":"t"}]}'
 
 
 @pytest.mark.parametrize(
     ("deltas", "expected"),
     [
-        ([b'"content":[ %b ]' % PART], b'"content":[ %b ]' % PART),
+        ([b'"content":[ %b ]' % PART], b'"content":[%b]' % PART),
         (
             [b'"content":""', b'"content":[%b]' % PART, b'"content":"\\u0061"', b'"content":[%b]' % PART],
-            b'"content":[%b,{"text":"\\u0061","type":"text"},%b]' % (PART, PART),
+            b'"content":[%b,{"text":"a","type":"text"},%b]' % (PART, PART),
         ),
         (
             [b'"content":[%b]' % PART, b'"content":"a"', b'"content":null', b'"content":"\\u0062"'],
@@ -188,5 +183,5 @@ def test_a_function_of_which_pieces_came_keeps_members_that_came_whole() -> None
         b'"tool_calls":[{"index":0,"function":null}]',
         b'"tool_calls":[{"index":0,"function":{"arguments":"\\u007b}"}}]',
     )
-    expected = b'{"function":{"arguments":"\\u007b}","name":"wait","x":{ "n":1e0 }},"id":"c"}'
+    expected = b'{"function":{"arguments":"{}","name":"wait","x":{ "n":1e0 }},"id":"c"}'
     assert found == b'{"role":"assistant","tool_calls":[%b]}' % expected

@@ -89,6 +89,7 @@ def test_the_continuation_keeps_the_last_events_bytes() -> None:
     [
         ("response.incomplete", "incomplete", Reason.TRUNCATED, "/incomplete_details/reason"),
         ("response.failed", "failed", Reason.PROVIDER_ERROR, "/status"),
+        ("response.cancelled", "cancelled", Reason.PROVIDER_ERROR, "/status"),
         ("response.completed", "queued", Reason.CONTINUATION_REQUIRED, "/status"),
         ("response.completed", None, Reason.MISSING_STOP_REASON, "/status"),
     ],
@@ -104,7 +105,7 @@ def test_a_failed_responses_own_error_is_the_place() -> None:
     assert streamed_failure(stream) == (Reason.PROVIDER_ERROR, "/error")
 
 
-@pytest.mark.parametrize("kind", ["response.incomplete", "response.failed"])
+@pytest.mark.parametrize("kind", ["response.incomplete", "response.failed", "response.cancelled"])
 def test_an_end_that_its_status_contradicts_is_none(kind: str) -> None:
     stream = written([*TOOL[:-1], {**TOOL[-1], "type": kind}])
     assert streamed_failure(stream) == (Reason.STREAM_CONTRADICTION, f"event {len(TOOL)}")
