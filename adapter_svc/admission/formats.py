@@ -7,12 +7,16 @@ from types import MappingProxyType
 from adapter_svc.admission import (
     chat_completions,
     chat_evidence,
+    chat_stream,
     generate_content,
     generate_content_evidence,
     generate_content_stream,
     messages,
     messages_evidence,
     messages_stream,
+    responses,
+    responses_evidence,
+    responses_stream,
 )
 from adapter_svc.admission.billing import NO_BILLING, Billing
 from adapter_svc.admission.errors import UnsupportedWireFormat
@@ -50,7 +54,14 @@ FORMATS: Mapping[WireFormat, Format] = MappingProxyType(
             billing=chat_evidence.billing_of,
             served=chat_evidence.read_served,
             continuation=chat_evidence.read_continuation,
-            assemble=None,
+            assemble=chat_stream.assemble,
+        ),
+        WireFormat.RESPONSES: Format(
+            judge=responses.judge,
+            billing=responses_evidence.billing_of,
+            served=responses_evidence.read_served,
+            continuation=responses_evidence.read_continuation,
+            assemble=responses_stream.assemble,
         ),
         WireFormat.MESSAGES: Format(
             judge=messages.judge,

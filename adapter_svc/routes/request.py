@@ -12,10 +12,12 @@ from adapter_svc.routes.generate_request import GENERATE_CONTENT_FORM
 from adapter_svc.routes.messages_request import MESSAGES_FORM
 from adapter_svc.routes.profile import Route
 from adapter_svc.routes.request_form import RequestForm, Turn
+from adapter_svc.routes.responses_request import RESPONSES_FORM
 from countersign.kit.canonical import canonical_json, sha256
 
 FORMS: Mapping[WireFormat, RequestForm] = {
     WireFormat.CHAT_COMPLETIONS: CHAT_FORM,
+    WireFormat.RESPONSES: RESPONSES_FORM,
     WireFormat.MESSAGES: MESSAGES_FORM,
     WireFormat.GENERATE_CONTENT: GENERATE_CONTENT_FORM,
 }

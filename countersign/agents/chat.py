@@ -1,7 +1,6 @@
 """Chat completions as a provider sees them: reading a request, writing a complete response."""
 
 import json
-import re
 from typing import Any
 
 from countersign.agents.errors import BadChatRequestError
@@ -10,7 +9,6 @@ from countersign.agents.wire import (
     ChatRequest,
     Completion,
     ToolCall,
-    Wire,
     WireName,
     input_tokens,
     output_tokens,
@@ -25,13 +23,14 @@ _CREATED = 1_700_000_000
 
 def read_chat_request(raw: bytes) -> ChatRequest:
     """Read a unary request. Raises BadChatRequestError where it is not one."""
-    chat = _read(raw)
+    chat = read_body(raw)
     if chat.streamed:
         raise BadChatRequestError("only unary requests are served")
     return chat
 
 
-def _read(raw: bytes) -> ChatRequest:
+def read_body(raw: bytes) -> ChatRequest:
+    """Read a request, for a whole answer or for events. Raises BadChatRequestError where it is not one."""
     try:
         body = json.loads(raw)
     except ValueError:
@@ -65,19 +64,24 @@ def call_id(raw: bytes, ordinal: int = 0) -> str:
 
 def render(completion: Completion, chat: ChatRequest) -> bytes:
     """Write `completion` as the whole body of the answer to `chat`."""
-    head = {
-        "id": f"chatcmpl-{sha256(chat.raw).hex()[:24]}",
-        "object": "chat.completion",
-        "created": _CREATED + chat.turn,
-        "model": completion.model,
-        "provider": completion.provider,
-    }
+    head = head_of(completion, chat, "chat.completion")
     choice = (
         f'{{"index":0,"message":{_message(completion)},"logprobs":null,'
         f'"finish_reason":{json.dumps(completion.finish_reason)}}}'
     )
-    usage = f',"usage":{json.dumps(_usage(completion, chat))}' if completion.with_usage else ""
+    usage = f',"usage":{json.dumps(usage_of(completion, chat))}' if completion.with_usage else ""
     return f'{json.dumps(head)[:-1]},"choices":[{choice}]{usage}}}'.encode()
+
+
+def head_of(completion: Completion, chat: ChatRequest, kind: str) -> dict[str, Any]:
+    """The members that a whole answer and its chunks have alike, but for `object`, which is `kind`."""
+    return {
+        "id": f"chatcmpl-{sha256(chat.raw).hex()[:24]}",
+        "object": kind,
+        "created": _CREATED + chat.turn,
+        "model": completion.model,
+        "provider": completion.provider,
+    }
 
 
 def _message(completion: Completion) -> str:
@@ -104,7 +108,8 @@ def tool_call_json(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
-def _usage(completion: Completion, chat: ChatRequest) -> dict[str, Any]:
+def usage_of(completion: Completion, chat: ChatRequest) -> dict[str, Any]:
+    """What the answer says that it took."""
     prompt, output = input_tokens(chat), output_tokens(completion, chat.output_cap)
     return {
         "prompt_tokens": prompt,
@@ -117,14 +122,3 @@ def _usage(completion: Completion, chat: ChatRequest) -> dict[str, Any]:
 def error_response(status: int, message: str, kind: str = "invalid_request_error") -> Response:
     """A refusal in chat completions' shape, whatever the format: its status is what counts."""
     return Response(status, json.dumps({"error": {"message": message, "type": kind, "code": None}}).encode())
-
-
-def _opaque(turn: int, streamed: bool) -> tuple[str, ...]:
-    del streamed
-    return (reasoning_of(turn),)
-
-
-CHAT_WIRE = Wire(
-    WireName.CHAT_COMPLETIONS, re.compile(re.escape(CHAT_PATH)), lambda _, raw: _read(raw), render, None, _opaque
-)
-"""Chat completions."""

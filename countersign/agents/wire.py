@@ -21,6 +21,7 @@ class WireName(StrEnum):
 
     CHAT_COMPLETIONS = "chat_completions"
     MESSAGES = "messages"
+    RESPONSES = "responses"
     GENERATE_CONTENT = "generate_content"
 
 

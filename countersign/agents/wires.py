@@ -3,17 +3,19 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from countersign.agents.chat import CHAT_WIRE
 from countersign.agents.errors import BadChatRequestError
 from countersign.agents.http_server import Request, Response
 from countersign.agents.wire import ChatRequest, Completion, Wire, WireName
+from countersign.agents.wire_chat import CHAT_WIRE
 from countersign.agents.wire_generate_content import GENERATE_CONTENT_WIRE
 from countersign.agents.wire_messages import MESSAGES_WIRE
+from countersign.agents.wire_responses import RESPONSES_WIRE
 
 WIRES: Mapping[WireName, Wire] = MappingProxyType(
     {
         WireName.CHAT_COMPLETIONS: CHAT_WIRE,
         WireName.MESSAGES: MESSAGES_WIRE,
+        WireName.RESPONSES: RESPONSES_WIRE,
         WireName.GENERATE_CONTENT: GENERATE_CONTENT_WIRE,
     }
 )

@@ -11,7 +11,7 @@ from countersign.kit.channel import call
 from countersign.kit.rpc_errors import ServiceError
 from countersign.study.errors import BadInput
 from countersign.study.lines import member
-from countersign.study.recorded_requests import REQUEST_READERS, Declared, RequestReader
+from countersign.study.recorded_requests import REQUEST_READERS, Declared, asked_model
 from countersign.study.services import CALL_SECONDS, service_trouble
 
 WIRE_FORMATS = {
@@ -27,10 +27,13 @@ VERDICTS = ("action", "text_finish", "technical_unknown", UNSUPPORTED)
 _NOT_JUDGED = frozenset({"UNSUPPORTED_WIRE_FORMAT", "INVALID_TOOL_SCHEMA", "SIZE_LIMIT_EXCEEDED"})
 
 
-def adapt_request(line: Mapping[str, Any], route: adapter.Route | None, where: str) -> adapter.AdaptRequest:
+def adapt_request(
+    line: Mapping[str, Any], route: adapter.Route | None, where: str, *, requested_model: bool = False
+) -> adapter.AdaptRequest:
     """What to ask of the adapter for one recorded exchange; `route` says who is expected and what is allowed.
 
-    The tools are those that the request offered. Raises BadInput where the line is not an exchange.
+    Without a route any model is expected, or with `requested_model` the one that was asked for. The tools are those
+    that the request offered. Raises BadInput where the line is not an exchange.
     """
     name = member(line, "format", str, where)
     if name not in WIRE_FORMATS:
@@ -41,28 +44,33 @@ def adapt_request(line: Mapping[str, Any], route: adapter.Route | None, where: s
     sent = member(line, "request", dict, where)
     if not isinstance(sent.get("tools") or [], list | dict):
         raise BadInput(f"{where}: request.tools: must be a list")
-    reader = REQUEST_READERS.get(name)
+    reader = REQUEST_READERS[name]
     return adapter.AdaptRequest(
         # A lone surrogate is passed on as the bytes that it was: the adapter says that they are no UTF-8.
         body=member(line, "response_body", str, where).encode("utf-8", "surrogatepass"),
         http_status=status,
         wire_format=WIRE_FORMATS[name],
         streamed=member(line, "stream", bool, where),
-        identity=route.identity if route is not None else None,
-        tools=[_tool(declared) for declared in reader.tools(sent)] if reader is not None else (),
+        identity=route.identity if route is not None else _identity(line, requested_model),
+        tools=[_tool(declared) for declared in reader.tools(sent)],
         # Each once, in the conversation's order.
-        seen_tool_call_ids=list(dict.fromkeys(reader.seen_ids(sent))) if reader is not None else (),
-        output_cap=route.output_cap if route is not None else _output_cap(sent, reader),
+        seen_tool_call_ids=list(dict.fromkeys(reader.seen_ids(sent))),
+        output_cap=route.output_cap if route is not None else reader.output_cap(sent),
         allowances=route.allowances if route is not None else (),
     )
 
 
 async def adapt_line(
-    stub: adapter_pb2_grpc.AdapterServiceStub, line: Mapping[str, Any], route: adapter.Route | None, where: str
+    stub: adapter_pb2_grpc.AdapterServiceStub,
+    line: Mapping[str, Any],
+    route: adapter.Route | None,
+    where: str,
+    *,
+    requested_model: bool = False,
 ) -> dict[str, Any]:
     """The verdict on one exchange as JSON has it. Raises BadInput, ServiceFailed and ServiceRefused."""
     about = {"id": member(line, "id", str, where), "format": line.get("format"), "stream": line.get("stream")}
-    request = adapt_request(line, route, where)
+    request = adapt_request(line, route, where, requested_model=requested_model)
     try:
         answer = await call(stub.Adapt, request, CALL_SECONDS)
     except ServiceError as error:
@@ -88,11 +96,10 @@ def _verdict(name: str, **members: Any) -> dict[str, Any]:
     return {"verdict": name, "reason": None, "where": None, "tool": None, "arguments": None, **members}
 
 
+def _identity(line: Mapping[str, Any], requested_model: bool) -> adapter.ExpectedIdentity | None:
+    return adapter.ExpectedIdentity(model=asked_model(line)) if requested_model else None
+
+
 def _tool(declared: Declared) -> adapter.Tool:
     parameters = canonical_json(declared.parameters).decode("utf-8", "replace")
     return adapter.Tool(name=declared.name, description=declared.description, parameters_json=parameters)
-
-
-def _output_cap(sent: Mapping[str, Any], reader: RequestReader | None) -> int | None:
-    """The output cap that was asked for."""
-    return None if reader is None else reader.output_cap(sent)

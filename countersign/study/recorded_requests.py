@@ -4,6 +4,7 @@ Real clients spell the same thing in more than one way: Google's libraries write
 list around it.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -75,6 +76,18 @@ def _messages_ids(sent: Sent) -> Iterator[str]:
     return _texts(block.get("id") for block in blocks if block.get("type") == "tool_use")
 
 
+def _responses_tools(sent: Sent) -> Iterator[Declared]:
+    """The functions on their own; those of a namespace are offered under its name, a provider's tools not at all."""
+    for tool in _objects(sent.get("tools")):
+        if tool.get("type") == "function":
+            yield _declared(tool, tool.get("parameters"))
+
+
+def _responses_ids(sent: Sent) -> Iterator[str]:
+    calls = (item for item in _objects(sent.get("input")) if item.get("type") == "function_call")
+    return _texts(call.get("call_id") for call in calls)
+
+
 def _generate_content_tools(sent: Sent) -> Iterator[Declared]:
     for tool in _objects(sent.get("tools")):
         for function in _objects(_first(tool, "functionDeclarations", "function_declarations")):
@@ -113,7 +126,22 @@ REQUEST_READERS: Mapping[str, RequestReader] = MappingProxyType(
             _chat_tools, _chat_ids, lambda sent: _cap(sent.get("max_completion_tokens"), sent.get("max_tokens"))
         ),
         "messages": RequestReader(_messages_tools, _messages_ids, lambda sent: _cap(sent.get("max_tokens"))),
+        "responses": RequestReader(_responses_tools, _responses_ids, lambda sent: _cap(sent.get("max_output_tokens"))),
         "generate_content": RequestReader(_generate_content_tools, _generate_content_ids, _generate_content_cap),
     }
 )
 """By the format's name."""
+
+_MODEL_IN_PATH = re.compile(r"/models/([^/:]+)")
+
+
+def asked_model(line: Mapping[str, Any]) -> str:
+    """The model that an exchange's request asked for, in its body or (generate_content) its path; empty where neither
+    names one.
+    """
+    sent = line.get("request")
+    model = sent.get("model") if isinstance(sent, dict) else None
+    if isinstance(model, str):
+        return model
+    found = _MODEL_IN_PATH.search(str(line.get("path") or ""))
+    return found[1] if found is not None else ""

@@ -95,7 +95,6 @@ def test_a_conversation_has_one_shape(
         (UNARY, generate_body(contents=[{"role": "user"}])),
         (UNARY, generate_body(tools=[{"name": "wait"}])),
         (UNARY, generate_body(generationConfig={"maxOutputTokens": "64"})),
-        ("/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": True}),
     ],
 )
 def test_what_is_no_request_of_the_format_is_refused(target: str, body: Any) -> None:
