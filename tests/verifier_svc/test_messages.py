@@ -27,7 +27,7 @@ def test_a_case_has_the_designs_weights_and_one_spelling_of_zero() -> None:
 
 
 def test_a_bare_route_takes_the_contracts_defaults() -> None:
-    facts = messages.route_of(adapter.Route(model="m", free=adapter.FreePrice(), output_cap=5))
+    facts = messages.route_of(a_route(free=adapter.FreePrice(), output_cap=5, request_options_json="", model="m"))
     assert (facts.request.output_cap_member, facts.request.options) == ("max_tokens", {})
     assert (facts.expectation.model, facts.expectation.provider_name) == ("m", None)
     assert (facts.input_limit_bytes, facts.price, facts.charges_reported_cost) == (20_000, None, False)

@@ -6,9 +6,9 @@ from typing import Any
 
 from countersign.kit.canonical import sha256
 from verifier_svc.packets.build import DeclaredCase
-from verifier_svc.receipts.chat import Expectation
 from verifier_svc.receipts.cost import CostBasis, Price
 from verifier_svc.receipts.requests import RequestPlan
+from verifier_svc.receipts.wire import Expectation
 
 CHARGED = "CHARGED"
 RESOLVED = "RESOLVED"

@@ -3,7 +3,9 @@ Continuation)."""
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+from countersign.kit.canonical import canonical_json
 
 _TOKEN = re.compile(rb'[ \t\n\r]*("[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+)', re.DOTALL)
 
@@ -24,6 +26,23 @@ def raw_slice(text: bytes, path: Sequence[str | int]) -> bytes | None:
 def raw_elements(array: bytes) -> list[bytes]:
     """The bytes of each element of `array`, which must be a strict JSON array."""
     return [array[start:end] for _key, (start, end) in _children(array, 0)]
+
+
+def raw_members(text: bytes) -> dict[str, bytes]:
+    """The bytes of each member of `text`, which must be a strict JSON object."""
+    found = _children(text, 0)
+    return {key: text[start:end] for key, (start, end) in found if key is not None}
+
+
+def written_array(elements: Sequence[bytes]) -> bytes:
+    """The array of elements that are JSON texts already."""
+    return b"[" + b",".join(elements) + b"]"
+
+
+def written_object(members: Mapping[str, bytes]) -> bytes:
+    """The object of members that are JSON texts already, keys sorted."""
+    parts = (canonical_json(name) + b":" + members[name] for name in sorted(members))
+    return b"{" + b",".join(parts) + b"}"
 
 
 def _member(text: bytes, span: Span, step: str | int) -> Span | None:

@@ -12,9 +12,9 @@ from tests.verifier_svc.episode import played
 from tests.verifier_svc.episode.played import Episode, canonical, slot_id
 from verifier_svc.episode import EpisodeFacts, EpisodeVerdict, InvalidRecord, StoredCall, call_id, verify_episode
 from verifier_svc.physics.errors import InvalidCase, UnsupportedEnvironment
-from verifier_svc.receipts.chat import Expectation
 from verifier_svc.receipts.cost import CostBasis
 from verifier_svc.receipts.verdicts import Reason
+from verifier_svc.receipts.wire import Expectation
 
 Writer = Callable[[dict[str, Any]], Episode]
 EPISODES: list[Writer] = [
