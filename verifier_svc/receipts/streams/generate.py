@@ -69,10 +69,8 @@ class _Content:
 
     def write(self) -> bytes:
         candidates = [self.candidates[index].write() for index in sorted(self.candidates)]
-        found = {**self.steady.members(), **self.last}
-        if candidates or self.odd_candidates:
-            found["candidates"] = written_array([*candidates, *self.odd_candidates])
-        return written_object(found)
+        listed = written_array([*candidates, *self.odd_candidates])
+        return written_object({**self.steady.members(), "candidates": listed, **self.last})
 
 
 @dataclass(slots=True)
