@@ -28,7 +28,7 @@ def streamed(wire_format: str, body: Body) -> bytes:
 
 
 def chat(body: Body) -> Iterator[bytes]:
-    head = {key: body[key] for key in ("id", "model", "provider", "error") if key in body}
+    head: Body = {key: body[key] for key in ("id", "model", "provider", "error") if key in body}
     head["object"] = "error" if body.get("object") == "error" else "chat.completion.chunk"
     for index, choice in enumerate(body.get("choices") or []):
         for delta in deltas(choice.get("message") or {}):

@@ -111,6 +111,7 @@ def test_a_part_of_the_providers_own_tools(name: str) -> None:
 @pytest.mark.parametrize("name", ["groundingMetadata", "urlContextMetadata"])
 def test_metadata_of_the_providers_own_tools(name: str) -> None:
     assert unknown(generated(**{name: {"chunks": []}})) == (Reason.SERVER_TOOL_USED, f"{CANDIDATE}/{name}")
+    idle: Any
     for idle in ({}, None):
         assert judge(generated(**{name: idle})) == TextFinish("Done.")
 

@@ -63,7 +63,7 @@ def test_an_event_that_cannot_be_read_is_named_by_its_number(event: Event, expec
     assert caught.value.unknown == expected
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=("Cs",))), max_size=8))
+@given(st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])), max_size=8))
 def test_what_was_sent_is_what_is_read(texts: list[str]) -> None:
     body = "".join(f"data: {text}\n\n" for text in texts).encode()
     assert [event.data.decode() for event in read_events(body, Limits())] == texts
