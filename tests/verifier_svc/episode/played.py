@@ -133,6 +133,7 @@ class Episode:
                 http_status=200,
                 cost_basis=CostBasis.PRICED_USAGE,
                 cost_text="0.001014",
+                reserved_nanos=1_000 * len(self.request(turn)) + 2_000 * 512,
             )
             for turn, response in enumerate(self.answers, start=1)
         ]
