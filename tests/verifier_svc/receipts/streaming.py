@@ -18,6 +18,9 @@ def typed(kind: str, **data: Any) -> bytes:
 
 
 def pieces(text: str, count: int = 3) -> list[str]:
+    """The text in about `count` pieces; raises TypeError where it is none."""
+    if not isinstance(text, str):
+        raise TypeError
     size = len(text) // count + 1
     return [text[at : at + size] for at in range(0, len(text), size)] or [""]
 

@@ -1,7 +1,7 @@
 """Server-sent events as the HTML Living Standard reads them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verifier_svc.receipts.streams.events import Event, event_object, read_events
@@ -63,6 +63,7 @@ def test_an_event_that_cannot_be_read_is_named_by_its_number(event: Event, expec
     assert caught.value.unknown == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])), max_size=8))
 def test_what_was_sent_is_what_is_read(texts: list[str]) -> None:
     body = "".join(f"data: {text}\n\n" for text in texts).encode()
