@@ -62,16 +62,16 @@ class _SaidBefore:
     """Texts and calls of the events before the last, and how far the pieces of each have come."""
 
     items: list[Any] = field(default_factory=list)
-    texts: dict[tuple[int, int], str] = field(default_factory=dict)
-    arguments: dict[tuple[int, int], str] = field(default_factory=dict)
+    texts: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    arguments: dict[tuple[int, int], list[str]] = field(default_factory=dict)
 
     def add(self, kind: Any, said: dict[str, Any]) -> None:
         if kind == "response.output_item.done":
             self.items.append(said.get("item"))
         elif kind == "response.output_text.delta":
-            _join(self.texts, said)
+            _keep(self.texts, said)
         elif kind == "response.function_call_arguments.delta":
-            _join(self.arguments, said)
+            _keep(self.arguments, said)
 
     def check(self, response: dict[str, Any], event: Event) -> None:
         """Compare with the response that the last event holds; raises Inadmissible."""
@@ -80,17 +80,23 @@ class _SaidBefore:
         texts, calls = _texts(items), _calls(items)
         if self.items and (_texts(self.items), _calls(self.items)) != (texts, calls):
             raise contradiction(event)
-        if self.texts and [self.texts[key] for key in sorted(self.texts)] != texts:
+        if self.texts and _joined(self.texts) != texts:
             raise contradiction(event)
-        if self.arguments and [self.arguments[key] for key in sorted(self.arguments)] != [call[-1] for call in calls]:
+        if self.arguments and _joined(self.arguments) != [call[-1] for call in calls if call[-1] != ""]:
             raise contradiction(event)
 
 
-def _join(pieces: dict[tuple[int, int], str], said: dict[str, Any]) -> None:
-    indices = (said.get("output_index"), said.get("content_index", 0))
-    key = tuple(index if isinstance(index, int) else 0 for index in indices)
+def _keep(pieces: dict[tuple[int, int], list[str]], said: dict[str, Any]) -> None:
+    item, part = (
+        index if isinstance(index, int) else 0 for index in (said.get("output_index"), said.get("content_index"))
+    )
     delta = said.get("delta")
-    pieces[key[0], key[1]] = pieces.get((key[0], key[1]), "") + (delta if isinstance(delta, str) else "")
+    pieces.setdefault((item, part), []).append(delta if isinstance(delta, str) else "")
+
+
+def _joined(pieces: dict[tuple[int, int], list[str]]) -> list[str]:
+    """Every text that is not empty, in the order of the output."""
+    return [text for text in ("".join(pieces[key]) for key in sorted(pieces)) if text]
 
 
 def _texts(items: list[Any]) -> list[Any]:
