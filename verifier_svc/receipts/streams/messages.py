@@ -18,7 +18,7 @@ from typing import Any
 
 from countersign.kit.canonical import canonical_json
 from verifier_svc.receipts.rules import member_of
-from verifier_svc.receipts.slices import raw_members, raw_slice, written_array, written_object
+from verifier_svc.receipts.slices import raw_elements, raw_members, raw_slice, written_array, written_object
 from verifier_svc.receipts.streams.events import Event, contradiction, event_object, incomplete, reported_error
 from verifier_svc.receipts.streams.pieces import ObjectPieces
 from verifier_svc.receipts.strict import Limits, read
@@ -62,13 +62,15 @@ class _Block:
     begun: bytes
     pieces: ObjectPieces
     input_texts: list[str] = field(default_factory=list)
+    citations: list[bytes] = field(default_factory=list)
     is_open: bool = True
 
     def write(self, limits: Limits) -> bytes:
-        text = "".join(self.input_texts).strip(" \t\n\r")
-        if not text:
-            return self.pieces.write()
-        return written_object({**self.pieces.members(), "input": _input(text, limits)})
+        found, text = self.pieces.members(), "".join(self.input_texts).strip(" \t\n\r")
+        if self.citations:
+            known = found.get("citations", b"null")
+            found["citations"] = written_array([*(raw_elements(known) if known[:1] == b"[" else []), *self.citations])
+        return written_object({**found, "input": _input(text, limits)} if text else found)
 
 
 def _input(text: str, limits: Limits) -> bytes:
@@ -131,7 +133,7 @@ class _Message:
             if json.loads(raw) != json.loads(self._block(said, event).begun):
                 raise contradiction(event)
             return
-        block = _Block(raw, ObjectPieces(_BLOCK_TEXTS, grows_arrays=True))
+        block = _Block(raw, ObjectPieces(_BLOCK_TEXTS))
         block.pieces.add_all(raw, event)
         self.blocks.append(block)
 
@@ -156,7 +158,7 @@ class _Message:
         if member == "partial_json":
             block.input_texts.append(delta[member])
         elif member == "citation":
-            block.pieces.add("citations", written_array([raw]), event)
+            block.citations.append(raw)
         else:
             block.pieces.add(member, raw, event)
 

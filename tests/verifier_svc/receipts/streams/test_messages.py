@@ -216,3 +216,14 @@ def test_citations_are_appended() -> None:
     events = (begun(), first, delta(0, "citations_delta", citation=cited), delta(0, "text_delta", text="x"))
     found = read(*events, closed(0), ended("end_turn"), STOP)
     assert json.loads(found.continuation or b"") == [{"type": "text", "text": "x", "citations": [cited]}]
+
+
+def test_a_value_that_came_whole_keeps_its_bytes() -> None:
+    whole = b'{"type":"thinking","thinking":"","signature":"","x":[ 1.0 ],"citations":[ ]}'
+    first = b'data: {"type":"content_block_start","index":0,"content_block":' + whole + b"}\n\n"
+    events = (CALL[0], first, delta(0, "thinking_delta", thinking="h"), closed(0))
+    more = (block(1, **USE), delta(1, "input_json_delta", partial_json=' {"claim":"\\u0073aved"} '), closed(1))
+    assert read(*events, *more, *CALL[6:]).continuation == (
+        b'[{"citations":[ ],"signature":"","thinking":"h","type":"thinking","x":[ 1.0 ]},'
+        b'{"id":"toolu_1","input":{"claim":"\\u0073aved"},"name":"finish","type":"tool_use"}]'
+    )
