@@ -148,6 +148,12 @@ def test_equal_repeats_and_what_says_nothing_are_fine() -> None:
     assert read(*events).verdict == Action("finish", {"claim": "saved"}, "call_1")
 
 
+def test_a_repeat_is_equal_as_json_and_the_first_spelling_stays() -> None:
+    first, again = b'{"model":"m-1","choices":[{"delta":{"x":{"n":1.0}}}]}', b'{"choices":[{"delta":{"x":{"n":1}}}]}'
+    found = read(START, b"data: " + first + b"\n\n", b"data: " + again + b"\n\n", *TEXT[1:])
+    assert found.continuation == b'{"content":"Done.","role":"assistant","x":{"n":1.0}}'
+
+
 def test_calls_are_told_apart_by_their_index_and_never_by_guessing() -> None:
     second = {"index": 1, "id": "call_2", "type": "function", "function": {"name": "wait", "arguments": "{}"}}
     both = (*CALL[:2], chunk({"tool_calls": [second]}), *CALL[2:])
@@ -186,6 +192,7 @@ def test_two_choices_are_two() -> None:
         (chunk({}, None, {"index": "0"}), Reason.INVALID_CHOICES),
         (chunk({"tool_calls": ["x"]}), Reason.AMBIGUOUS_TERMINATION),
         (chunk({"function_call": {"name": "wait"}}), Reason.AMBIGUOUS_TERMINATION),
+        (chunk({"function_call": "wait"}), Reason.AMBIGUOUS_TERMINATION),
     ],
 )
 def test_what_has_not_the_form_of_a_chunk_is_judged_as_the_unary_form_would_be(odd: bytes, expected: Reason) -> None:
@@ -197,6 +204,7 @@ def test_an_odd_call_is_judged_as_the_unary_form_would_be() -> None:
     assert unknown(START, odd, *CALL[-2:]) == (Reason.INVALID_TOOL_CALL, "/choices/0/message/tool_calls/0")
     named = chunk(call(id="call_1", function="x"))
     assert unknown(START, named, *CALL[-2:])[0] is Reason.INVALID_TOOL_CALL
+    assert unknown(START, named, chunk(call(function={"name": "wait"})), *CALL[-2:])[0] is Reason.INVALID_TOOL_CALL
     named = chunk(call(id="call_1", function={"name": "wait", "arguments": 5}))
     assert unknown(START, named, *CALL[-2:])[0] is Reason.MALFORMED_ARGUMENTS
 
@@ -238,6 +246,19 @@ def test_content_in_parts() -> None:
     events = (START, chunk({"content": [thought]}), chunk({"content": "Do"}), chunk({"content": "ne."}), *TEXT[-2:])
     assert read(*events).verdict == TextFinish("Done.")
     assert message(*events)["content"] == [thought, {"text": "Done.", "type": "text"}]
+
+
+@pytest.mark.parametrize("odd", ["x", {"a": 1}, ["x"], [{"index": 0, "type": []}], [{"index": True, "type": "t"}], []])
+def test_reasoning_details_of_another_form_are_kept_as_they_came(odd: Any) -> None:
+    events = (START, chunk({"reasoning_details": odd}), *TEXT[1:])
+    assert read(*events).verdict == TextFinish("Done.")
+    assert message(*events)["reasoning_details"] == odd
+
+
+def test_content_that_is_an_empty_list_stays_one() -> None:
+    events = (chunk({"role": "assistant", "content": []}), *TEXT[-2:])
+    assert unknown(*events) == (Reason.EMPTY_TEXT, "/choices/0/message/content")
+    assert message(*events)["content"] == []
 
 
 def test_usage_is_the_last_that_was_stated() -> None:

@@ -106,6 +106,7 @@ def test_metadata_of_a_tool_is_not_lost_in_a_later_chunk() -> None:
         (event({"candidates": ["x"]}), Reason.INVALID_CHOICES, "/candidates"),
         (event({"candidates": [{"index": "0"}]}), Reason.INVALID_CHOICES, "/candidates"),
         (event({"candidates": {"a": 1}}), Reason.INVALID_CHOICES, "/candidates"),
+        (event({"candidates": "x"}), Reason.INVALID_CHOICES, "/candidates"),
         (event({"candidates": [{"content": "x"}]}), Reason.INVALID_MESSAGE, "/candidates/0/content"),
         (event({"candidates": [{"content": {"parts": {}}}]}), Reason.INVALID_MESSAGE, "/candidates/0/content/parts"),
         (chunk("x"), Reason.INVALID_MESSAGE, "/candidates/0/content/parts/1"),

@@ -86,6 +86,13 @@ def test_the_delta_takes_the_place_of_the_first_counts() -> None:
     assert read(*again).usage == Usage(23, 9, cache_read=3)
 
 
+@pytest.mark.parametrize("odd", [None, "x", []])
+def test_usage_of_another_form_is_absent(odd: Any) -> None:
+    uncounted = typed("message_delta", delta={"stop_reason": "tool_use"}, usage=odd)
+    found = read(begun(usage=odd), *CALL[1:6], uncounted, STOP)
+    assert (found.verdict, found.usage) == (Action("finish", {"claim": "saved"}, "toolu_1"), None)
+
+
 @pytest.mark.parametrize("events", [TEXT, CALL])
 def test_a_cut_stream_is_incomplete(events: tuple[bytes, ...]) -> None:
     for count in range(len(events)):

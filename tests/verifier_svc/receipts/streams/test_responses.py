@@ -121,6 +121,8 @@ def test_pieces_that_contradict_the_response() -> None:
     two = (text("a"), text("c", 2), text("b", 0, 1))
     assert read(*two, ended(said("a", "b"), said("c"))).verdict == TextFinish("abc")
     assert unknown(*two, ended(said("a", "c"), said("b")))[0] is Reason.STREAM_CONTRADICTION
+    assert read(text("Done."), text("", 0, 1), ended(said("Done.", ""))).verdict == TextFinish("Done.")
+    assert read(text("Done."), ended(said("", "Done."))).verdict == TextFinish("Done.")
 
 
 def test_opaque_items_and_ids_may_be_spelled_anew() -> None:
