@@ -13,11 +13,11 @@ from verifier_svc.episode import RouteFacts
 from verifier_svc.packets import DeclaredCase
 from verifier_svc.packets.build import DEFAULT_LOSS_WEIGHTS
 from verifier_svc.physics.trace import Difference, TraceEvent
-from verifier_svc.receipts.chat import Expectation
 from verifier_svc.receipts.cost import Price
 from verifier_svc.receipts.requests import RequestPlan
 from verifier_svc.receipts.strict import Limits, read
 from verifier_svc.receipts.verdicts import Allowance, Inadmissible
+from verifier_svc.receipts.wire import Expectation, WireFormat
 
 SHOWN_CHARACTERS = 400
 """How much of a differing value is shown."""
@@ -128,6 +128,8 @@ def route_of(route: adapter_pb2.Route) -> RouteFacts:
             output_cap=route.output_cap,
             output_cap_member=route.output_cap_member or DEFAULT_CAP_MEMBER,
             options=_options(route.request_options_json),
+            wire_format=_wire_format(route.wire_format),
+            streamed=route.streamed,
         ),
         expectation=Expectation(
             model=route.identity.model or route.model,
@@ -152,6 +154,12 @@ def _options(text: str) -> dict[str, Any]:
     return options
 
 
+def _wire_format(value: "adapter_pb2.WireFormat.ValueType") -> WireFormat:
+    if value not in adapter_pb2.WireFormat.values() or value == adapter_pb2.WIRE_FORMAT_UNSPECIFIED:
+        raise InvalidArgument("the route's wire format is not known", field="route.wire_format")
+    return WireFormat[adapter_pb2.WireFormat.Name(value).removeprefix("WIRE_FORMAT_")]
+
+
 def _allowance(value: "adapter_pb2.DialectAllowance.ValueType") -> Allowance:
     if value == adapter_pb2.DIALECT_ALLOWANCE_TOOL_CALLS_WITH_STOP:
         return Allowance.TOOL_CALLS_WITH_STOP
@@ -162,7 +170,17 @@ def _price(route: adapter_pb2.Route) -> Price | None:
     kind = route.WhichOneof("price")
     if kind is None:
         raise InvalidArgument("the route does not say what it costs", field="route.price")
-    return None if kind == "free" else Price(route.tokens.input_per_million, route.tokens.output_per_million)
+    prices = route.tokens
+    return (
+        None
+        if kind == "free"
+        else Price(
+            prices.input_per_million,
+            prices.output_per_million,
+            prices.cached_input_per_million,
+            prices.cache_write_per_million,
+        )
+    )
 
 
 def write_difference(difference: Difference) -> pb.Difference:

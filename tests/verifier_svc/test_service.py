@@ -297,6 +297,8 @@ async def test_evidence_that_cannot_be_read_is_an_error_and_no_verdict(
         ({"world": QUEUE_WORLD}, invalid("world")),
         ({"route": a_route(tokens=None)}, invalid("route.price")),
         ({"route": a_route(allowances=[99])}, invalid("route.allowances")),
+        ({"route": a_route(wire_format=0)}, invalid("route.wire_format")),
+        ({"route": a_route(wire_format=99)}, invalid("route.wire_format")),
         ({"route": a_route(request_options_json="[]")}, invalid("route.request_options_json")),
         ({"route": a_route(request_options_json='{"a":1,"a":2}')}, invalid("route.request_options_json")),
         ({"route": a_route(request_options_json='{"a":1e400}')}, invalid("route.request_options_json")),
