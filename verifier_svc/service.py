@@ -14,6 +14,7 @@ from verifier_svc.episode import EpisodeFacts, verify_episode
 from verifier_svc.evidence import Evidence
 from verifier_svc.packets import audit_packet
 from verifier_svc.physics.trace import verify_trace
+from verifier_svc.solving import Solving
 
 FULL_NAME = pb.DESCRIPTOR.services_by_name["VerifierService"].full_name
 
@@ -24,6 +25,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     def __init__(self, wording: Wording, evidence: Evidence | None) -> None:
         self._wording = wording
         self._evidence = evidence
+        self._solving = Solving()
 
     async def VerifyTrace(self, request: pb.VerifyTraceRequest, context: Context) -> pb.VerifyTraceResponse:
         """Replay a trace and compare."""
@@ -85,8 +87,11 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         )
 
     async def SolveComparator(self, request: pb.SolveComparatorRequest, context: Context) -> pb.SolveComparatorResponse:
-        """Not in this version."""
-        raise NotImplementedHere("comparators are not solved by this version", method="SolveComparator")
+        """Solve a case exactly, in a worker thread that stops when nobody waits for it any more."""
+        comparator = await self._solving.solve(
+            messages.case_of(request.definition), messages.state_limit_of(request), request.raw_histories
+        )
+        return messages.write_comparator(comparator)
 
     async def AnalyzeStudy(self, request: pb.AnalyzeStudyRequest, context: Context) -> pb.AnalyzeStudyResponse:
         """Not in this version."""

@@ -7,6 +7,8 @@ from verifier_svc.comparator.errors import StateLimitExceeded, Stopped
 
 DEFAULT_STATE_LIMIT = 500_000
 """Belief states that are visited at most where the caller names no limit."""
+MAX_STATE_LIMIT = 2_000_000
+"""The highest limit that a caller may name: what the memory of one machine holds."""
 
 _LOOK_EVERY = 256
 """States between two looks at whether somebody still waits."""
