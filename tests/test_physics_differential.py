@@ -29,18 +29,7 @@ TOOLS = {
 }
 CLAIMS = ("saved", "not_saved", "unknown")
 REFUSED = "refused"
-
-
-def is_simulated(environment: str) -> bool:
-    """Whether the adapter has a simulator, and the wording its texts."""
-    try:
-        adapter.kind_of(environment)
-    except adapter.UnsupportedEnvironment:
-        return False
-    return environment in WORDING["environments"]
-
-
-ENVIRONMENTS = [name for name in TOOLS if is_simulated(name)]
+ENVIRONMENTS = tuple(TOOLS)
 
 Scenario = tuple[str, dict[str, Any], dict[str, Any], list[tuple[str, str | None]]]
 
@@ -160,11 +149,14 @@ def test_every_history_is_the_same_to_both(seed: int) -> None:
         scenario = a_scenario(rng)
         mine = by_adapter(scenario)
         assert (number, scenario, mine) == (number, scenario, by_verifier(scenario))
+        if mine == REFUSED:
+            refusals += 1
+            continue
         history, outcome = mine
         steps += len(history) - history.count(REFUSED)
         refusals += history.count(REFUSED)
         ends += outcome is not None
-    assert min(steps // 1000, ends // 100, refusals // 50) >= 1, "the scenarios must act, end and be refused"
+    assert min(steps // 1000, ends // 100, refusals // 100) >= 1, "the scenarios must act, end and be refused"
 
 
 ODD = st.one_of(st.none(), st.booleans(), st.integers(-1, 102), st.floats(0, 3), st.sampled_from(["", "1", "true"]))

@@ -1,7 +1,9 @@
 """`VerifierService` on gRPC: maps messages to the verifier's own facts and back."""
 
+from collections.abc import AsyncIterator
+
 from countersign.kit.canonical import sha256
-from countersign.kit.errors import InvalidArgument, NotImplementedHere, ServiceNotConfigured
+from countersign.kit.errors import InvalidArgument, ServiceNotConfigured
 from countersign.kit.interceptors.around import Context
 from countersign.kit.money import Money
 from countersign.kit.money_wire import to_wire
@@ -15,6 +17,7 @@ from verifier_svc.evidence import Evidence
 from verifier_svc.packets import audit_packet
 from verifier_svc.physics.trace import verify_trace
 from verifier_svc.solving import Solving
+from verifier_svc.studies import analyse_study, read_parts
 
 FULL_NAME = pb.DESCRIPTOR.services_by_name["VerifierService"].full_name
 
@@ -51,14 +54,12 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
 
     async def VerifyEpisode(self, request: pb.VerifyEpisodeRequest, context: Context) -> pb.VerifyEpisodeResponse:
         """Rebuild an episode from the ledger's receipts and compare it with its record."""
-        if self._evidence is None:
-            message = "this verifier has no ledger: start it with --ledger ADDRESS"
-            raise ServiceNotConfigured(message, service="ledger")
+        evidence = self._require_evidence()
         for field in ("study_id", "episode_id", "currency_code"):
             if not getattr(request, field):
                 raise InvalidArgument(f"{field} is missing", field=field)
         facts = self._facts(request)
-        stored = await self._evidence.of_episode(request.study_id, request.episode_id)
+        stored = await evidence.of_episode(request.study_id, request.episode_id)
         verdict = verify_episode(request.record, facts, stored)
         answer = pb.VerifyEpisodeResponse(
             agrees=verdict.agrees,
@@ -93,9 +94,20 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         )
         return messages.write_comparator(comparator)
 
-    async def AnalyzeStudy(self, request: pb.AnalyzeStudyRequest, context: Context) -> pb.AnalyzeStudyResponse:
-        """Not in this version."""
-        raise NotImplementedHere("whole studies are not analysed by this version", method="AnalyzeStudy")
+    async def AnalyzeStudy(
+        self, request_iterator: AsyncIterator[pb.AnalyzeStudyRequest], context: Context
+    ) -> AsyncIterator[pb.AnalyzeStudyResponse]:
+        """Analyse a whole study from its receipts and records."""
+        evidence = self._require_evidence()
+        parts = await read_parts(request_iterator)
+        async for message in analyse_study(parts, evidence, self._wording, self._solving.expected_loss):
+            yield message
+
+    def _require_evidence(self) -> Evidence:
+        if self._evidence is None:
+            message = "this verifier has no ledger: start it with --ledger ADDRESS"
+            raise ServiceNotConfigured(message, service="ledger")
+        return self._evidence
 
     def _facts(self, request: pb.VerifyEpisodeRequest) -> EpisodeFacts:
         case = messages.case_of(request.definition)

@@ -3,8 +3,16 @@
 import asyncio
 import threading
 
-from verifier_svc.comparator import Budget, Comparator, read_case, solve
+from verifier_svc.comparator import (
+    DEFAULT_STATE_LIMIT,
+    Budget,
+    Comparator,
+    StateLimitExceeded,
+    read_case,
+    solve,
+)
 from verifier_svc.packets import DeclaredCase
+from verifier_svc.physics.errors import InvalidCase
 
 SOLVED_AT_ONCE = 2
 """How many cases are solved at a time; the others wait for their turn, or for their own deadline."""
@@ -15,6 +23,14 @@ class Solving:
 
     def __init__(self) -> None:
         self._turns = asyncio.Semaphore(SOLVED_AT_ONCE)
+
+    async def expected_loss(self, declared: DeclaredCase) -> float | None:
+        """The comparator's expected loss; None where the case is too large or has no comparator, never a guess."""
+        try:
+            comparator = await self.solve(declared, DEFAULT_STATE_LIMIT, raw_histories=False)
+        except (StateLimitExceeded, InvalidCase):
+            return None
+        return comparator.expected_loss
 
     async def solve(self, declared: DeclaredCase, state_limit: int, raw_histories: bool) -> Comparator:
         """The comparator of a case; raises as `read_case` and `solve` do.
