@@ -38,6 +38,7 @@ class EventModel:
         self.masses = Masses(case.prior)
         self._case = case
         self._prices = Prices(case.weights)
+        self._known: dict[State, tuple[float, State | None]] = {}
         self._everyone = everyone(case)
         self._effective = worlds_with(case, "effective")
         self._alternative = worlds_with(case, "alternative")
@@ -150,19 +151,26 @@ class EventModel:
         ]
 
     def _settled(self, state: State, cost: float) -> Branch:
-        """The branch into `state`, without what no longer matters."""
+        """The branch into `state`, without what no longer matters; many tools lead to the same."""
+        known = self._known.get(state)
+        if known is None:
+            known = self._known[state] = self._settle(state)
+        return (state[1], cost + known[0], known[1])
+
+    def _settle(self, state: State) -> tuple[float, State | None]:
+        """What is still to be lost where nothing can help any more, and what matters of `state`."""
         tick, worlds, buffer, checked, authority, due_0, due_1 = state
         if buffer == -1:
-            return (worlds, cost + self._prices.missed, None)
+            return self._prices.missed, None
         missed = worlds & self._missed[buffer]
         last_tick = min(self._end, self._last_ticks[buffer])
         if tick >= last_tick or not missed:
-            return (worlds, cost + self._prices.missed * self.masses.share(missed, worlds), None)
+            return self._prices.missed * self.masses.share(missed, worlds), None
         epoch = int(bool(worlds & self._changed[tick]))
         due_0 = NEVER if due_0 > last_tick else self._awaited(0, due_0, worlds, epoch, authority)
         due_1 = NEVER if due_1 > last_tick else self._awaited(1, due_1, worlds, epoch, authority)
         checked = int(bool(checked and worlds & self._alternative))
-        return (worlds, cost, (tick, worlds, buffer, checked, authority, due_0, due_1))
+        return 0.0, (tick, worlds, buffer, checked, authority, due_0, due_1)
 
     def _awaited(self, of: int, due: int, worlds: int, epoch: int, authority: int) -> int:
         """`due`, or NEVER where the report tells nothing and authorizes nothing that is not yet."""

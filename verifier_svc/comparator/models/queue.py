@@ -40,6 +40,7 @@ class QueueModel:
         self._case = case
         self.masses = Masses(case.prior)
         self._prices = Prices(case.weights)
+        self._known: dict[State, tuple[float, State | None]] = {}
         self._everyone = everyone(case)
         self._needy = [worlds_with(case, f"need_{name}") for name in _NAMES]
         self._alternative = [worlds_with(case, f"alternative_{name}") for name in _NAMES]
@@ -155,20 +156,27 @@ class QueueModel:
         ]
 
     def _settled(self, state: State, cost: float) -> Branch:
-        """The branch into `state`, without what no longer matters."""
+        """The branch into `state`, without what no longer matters; many tools lead to the same."""
+        known = self._known.get(state)
+        if known is None:
+            known = self._known[state] = self._settle(state)
+        return (state[1], cost + known[0], known[1])
+
+    def _settle(self, state: State) -> tuple[float, State | None]:
+        """What is still to be lost where nothing can help any more, and what matters of `state`."""
         tick, worlds, buffer, busy, *_ = state
         for job in _JOBS:
             state = self._job_settled(state, job)
         is_open = [state[4 + 3 * job] != _CLOSED for job in _JOBS]
         if tick == self._end or not any(is_open):
             missed = [self.masses.share(worlds & self._needy[job], worlds) for job in _JOBS if is_open[job]]
-            return (worlds, cost + self._prices.missed * sum(missed), None)
+            return self._prices.missed * sum(missed), None
         if buffer != _FREE and not (buffer != _SPENT and is_open[buffer - 1]):
             buffer = _SPENT
         busy = NEVER if busy <= tick else busy
         if not any(self._can_verify(state, job, max(busy, tick)) for job in _JOBS):
             busy = _BUSY_FOR_GOOD
-        return (worlds, cost, (tick, worlds, buffer, busy, *state[4:]))
+        return 0.0, (tick, worlds, buffer, busy, *state[4:])
 
     def _job_settled(self, state: State, job: int) -> State:
         tick, worlds, due, authority, checked = state[0], state[1], *state[4 + 3 * job : 7 + 3 * job]
