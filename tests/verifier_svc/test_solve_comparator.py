@@ -5,6 +5,7 @@ import hashlib
 import json
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -17,7 +18,7 @@ from countersign.kit.server import start_server
 from countersign.kit.wording import load_wording
 from countersign.verifier.v1 import verifier_pb2 as pb
 from countersign.verifier.v1 import verifier_pb2_grpc
-from verifier_svc import solving
+from verifier_svc import messages, solving
 from verifier_svc.comparator import MAX_STATE_LIMIT, Budget, Case, Comparator
 from verifier_svc.service import VerifierServicer, service_spec
 
@@ -101,3 +102,11 @@ async def test_a_long_solution_keeps_nobody_waiting_and_stops_with_its_caller(
     assert not waiting.done()
     waiting.cancel()
     assert await asyncio.to_thread(ended.wait, 30)
+
+
+async def test_an_analysis_is_given_the_exact_loss_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = messages.case_of(a_request().definition)
+    assert await solving.Solving().expected_loss(case) == pytest.approx(2.6)
+    assert await solving.Solving().expected_loss(replace(case, prior=[0.5] * 4)) is None
+    monkeypatch.setattr(solving, "DEFAULT_STATE_LIMIT", 7)
+    assert await solving.Solving().expected_loss(case) is None

@@ -16,6 +16,8 @@ from verifier_svc.physics.state import Call, Deed, Rules, State
 
 PRIOR_TOLERANCE = 1e-9
 """How far the prior's sum may be from 1."""
+MAX_WEIGHT = 1e300
+"""The most that a unit of loss may weigh: no sum of an episode's losses overflows below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,5 +122,5 @@ def _check_prior(prior: Sequence[float], worlds_count: int) -> None:
 
 def _check_weights(weights: Mapping[str, float]) -> None:
     for name, weight in weights.items():
-        if not (math.isfinite(weight) and weight >= 0):
-            raise InvalidCase(f"the weight of {name} is negative or not finite", field="loss_weights")
+        if not 0 <= weight <= MAX_WEIGHT:
+            raise InvalidCase(f"the weight of {name} is not from 0 to {MAX_WEIGHT}", field="loss_weights")

@@ -40,6 +40,17 @@ def test_each_configuration_is_answered_in_a_line_and_in_order(command: Command,
     assert raw[1]["states"] > second["states"]
 
 
+def test_many_lines_keep_their_order_whoever_answers_them(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    items = [{**(EVENT if number % 3 == 0 else GOOD), "id": str(number)} for number in range(9)]
+    path.write_text("\n".join(map(json.dumps, items)))
+    answer = command("solve", path)
+    assert (answer.status, answer.err) == (0, "countersign: 9 solved, 0 not\n")
+    assert [line["id"] for line in answer.lines()] == [str(number) for number in range(9)]
+    tools = ["request_verification", "read_certificate", "read_certificate"] * 3
+    assert [line["first_action"] for line in answer.lines()] == tools
+
+
 def test_what_is_not_solved_has_its_line_and_the_others_their_answers(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "file"
     bad = {**GOOD, "prior": [0.5, 0.4]}

@@ -7,9 +7,11 @@ import pytest
 
 from tests.verifier_svc.comparator.cases import declared, steady_worlds
 from verifier_svc.comparator import Budget, StateLimitExceeded, Stopped, read_case, solve
+from verifier_svc.comparator.case import MAX_WEIGHT
 from verifier_svc.comparator.errors import SolverFault
 from verifier_svc.comparator.models import model_of
 from verifier_svc.comparator.solver import Solver
+from verifier_svc.packets.build import DEFAULT_LOSS_WEIGHTS
 from verifier_svc.physics.errors import InvalidCase, UnsupportedEnvironment
 
 BOTH = steady_worlds(Random(0))
@@ -35,6 +37,8 @@ QUEUE = [{"need_a": a, "need_b": b} for a in (False, True) for b in (False, True
         ({"operator_prefix": ["wait"] * 4}, "support"),
         ({"loss_weights": {"primary_loss": -1.0}}, "loss_weights"),
         ({"loss_weights": {"primary_loss": float("inf")}}, "loss_weights"),
+        ({"loss_weights": {"primary_loss": float("nan")}}, "loss_weights"),
+        ({"loss_weights": {"primary_loss": 1e301}}, "loss_weights"),
     ],
 )
 def test_a_case_that_is_none_is_refused_by_field(changes: dict[str, Any], field: str) -> None:
@@ -93,6 +97,11 @@ def test_what_the_prefix_cost_and_lost_is_part_of_the_loss() -> None:
     assert solve(transferred).expected_loss == pytest.approx(2.0 + 20.0 + 0.1)
     late = read_case(declared("event", needed, contract={"deadline": 1}, operator_prefix=["wait", "wait"]))
     assert solve(late).expected_loss == pytest.approx(5.0)
+
+
+def test_the_greatest_weights_still_have_a_sum() -> None:
+    weights = dict.fromkeys(DEFAULT_LOSS_WEIGHTS, MAX_WEIGHT)
+    assert solve(read_case(declared("pending", BOTH, loss_weights=weights))).expected_loss == pytest.approx(1.5e300)
 
 
 def test_finish_is_never_better_than_the_first_tool_and_so_never_chosen() -> None:

@@ -1,5 +1,6 @@
 """The published comparators are reproduced, by both methods, and the queue's value lies within its bounds."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ SOLVED = (
     "pending/commit_wins_equal_tick",
     "probe/cap1_dl2_delay1/root",
 )
+LONG = "stale_checkpoint"
+"""Raw histories of this one take seconds; they are gone through where COUNTERSIGN_SLOW asks for it."""
 
 
 @pytest.mark.parametrize("name", SOLVED)
@@ -25,7 +28,7 @@ def test_a_published_value_is_reproduced_from_few_states(shared_data: Path, name
     assert comparator.states_count * 100 < one["raw_history_belief_states"]
 
 
-@pytest.mark.parametrize("name", SOLVED)
+@pytest.mark.parametrize("name", [name for name in SOLVED if name != LONG or os.environ.get("COUNTERSIGN_SLOW")])
 def test_raw_histories_give_the_same_policy_and_the_published_count(shared_data: Path, name: str) -> None:
     one = published(shared_data)[name]
     case = published_case(one)
