@@ -9,6 +9,7 @@ from countersign.adapter.v1 import adapter_pb2
 from countersign.environment.v1 import environment_pb2 as env
 from countersign.kit.errors import InvalidArgument
 from countersign.verifier.v1 import verifier_pb2 as pb
+from verifier_svc.comparator import DEFAULT_STATE_LIMIT, MAX_STATE_LIMIT, Comparator
 from verifier_svc.episode import RouteFacts
 from verifier_svc.packets import DeclaredCase
 from verifier_svc.packets.build import DEFAULT_LOSS_WEIGHTS
@@ -117,6 +118,25 @@ def write_outcome(outcome: Mapping[str, Any]) -> env.Outcome:
     deadlines = outcome["final_deadlines"]
     jobs = [env.JobOutcome(job=job, saved=outcome["saved"][job], final_deadline=deadlines[job]) for job in deadlines]
     return env.Outcome(**plain, jobs=jobs)
+
+
+def state_limit_of(request: pb.SolveComparatorRequest) -> int:
+    """The most belief states to visit, 0 being the default; raises InvalidArgument above what may be asked for."""
+    if request.state_limit > MAX_STATE_LIMIT:
+        raise InvalidArgument(f"state_limit is above {MAX_STATE_LIMIT}", field="state_limit")
+    return request.state_limit or DEFAULT_STATE_LIMIT
+
+
+def write_comparator(comparator: Comparator) -> pb.SolveComparatorResponse:
+    """An exact comparator on the wire."""
+    return pb.SolveComparatorResponse(
+        expected_loss=comparator.expected_loss,
+        first_action=comparator.first_action,
+        states_count=comparator.states_count,
+        policy=comparator.certificate.policy,
+        certificate_digest=comparator.certificate.digest,
+        certificate=comparator.certificate.statement,
+    )
 
 
 def route_of(route: adapter_pb2.Route) -> RouteFacts:

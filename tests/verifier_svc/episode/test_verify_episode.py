@@ -398,6 +398,6 @@ def test_a_case_that_cannot_be_played_is_refused(wording: dict[str, Any]) -> Non
     episode = played.finished(wording)
     facts = episode.facts()
     with pytest.raises(UnsupportedEnvironment):
-        verify(episode, facts=replace(facts, case=replace(facts.case, environment="probe")))
+        verify(episode, facts=replace(facts, case=replace(facts.case, environment="chess")))
     with pytest.raises(InvalidCase):
         verify(episode, facts=replace(facts, world={"need": True}))
