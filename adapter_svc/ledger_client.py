@@ -19,6 +19,7 @@ from adapter_svc.ledger_port import (
     StoredAnswer,
 )
 from countersign.kit.channel import call
+from countersign.kit.ledger_stream import LedgerStream
 from countersign.kit.money_wire import from_wire, to_wire
 from countersign.kit.rpc_errors import ServiceError
 from countersign.ledger.v1 import ledger_pb2 as pb
@@ -33,14 +34,19 @@ LONGEST_PAUSE_SECONDS = 2.0
 
 
 class GrpcLedger:
-    """Implements LedgerPort.
+    """Implements LedgerPort: mutations over one stream, which every turn of the adapter shares, reads one by one.
 
     `patience_seconds` is how long a mutation is asked again while the ledger cannot be reached or cannot store.
     """
 
     def __init__(self, channel: grpc.aio.Channel, patience_seconds: float) -> None:
         self._stub = LedgerServiceStub(channel)
+        self._mutations = LedgerStream(channel)
         self._patience_seconds = patience_seconds
+
+    async def close(self) -> None:
+        """End the stream, before its channel is closed and once no turn needs it; doing so twice is harmless."""
+        await self._mutations.close()
 
     async def reserve(self, order: Order, attempt_token: bytes) -> Admitted | StoredAnswer:
         """Set money aside for one request."""
@@ -53,7 +59,7 @@ class GrpcLedger:
             request=order.request,
             lease=Duration(seconds=order.lease_seconds),
         )
-        answer = await self._insist(lambda: call(self._stub.Reserve, request, CALL_TIMEOUT_SECONDS))
+        answer = await self._insist(lambda: self._mutations.reserve(request, CALL_TIMEOUT_SECONDS))
         if answer.WhichOneof("answer") == "admission":
             return Admitted(answer.admission.call_id, answer.admission.attempt)
         receipt = answer.receipt
@@ -71,7 +77,7 @@ class GrpcLedger:
             response=evidence.response,
             cost=pb.Cost(basis=basis, amount_text=evidence.cost_text),
         )
-        answer = await self._insist(lambda: call(self._stub.RecordReceipt, request, CALL_TIMEOUT_SECONDS))
+        answer = await self._insist(lambda: self._mutations.record_receipt(request, CALL_TIMEOUT_SECONDS))
         return _call(answer.call)
 
     async def hold(
@@ -85,7 +91,7 @@ class GrpcLedger:
             progress=pb.RequestProgress.Value(f"REQUEST_PROGRESS_{progress}"),
             http_status=http_status,
         )
-        answer = await self._insist(lambda: call(self._stub.Hold, request, CALL_TIMEOUT_SECONDS))
+        answer = await self._insist(lambda: self._mutations.hold(request, CALL_TIMEOUT_SECONDS))
         return _call(answer.call)
 
     async def latest_call(self, slot: Slot) -> LedgerCall:

@@ -11,7 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.type.money_pb2 import Money as WireMoney
 
 from adapter_svc import ledger_client
-from adapter_svc.ledger_client import CALL_TIMEOUT_SECONDS, GrpcLedger
+from adapter_svc.ledger_client import GrpcLedger
 from adapter_svc.ledger_port import Admitted, CallState, Evidence, HoldCause, LedgerCall, StoredAnswer
 from adapter_svc.routes import RequestProgress
 from countersign.kit.channel import open_channel
@@ -29,7 +29,6 @@ WIRE_SLOT = pb.Slot(study_id="study", episode_id="episode", turn=1)
 EVIDENCE = Evidence(201, b"body", "PRICED_USAGE", "0.5")
 PATIENT_SECONDS = 60.0
 IMPATIENT_SECONDS = 0.0
-MUTATIONS = frozenset({"Reserve", "RecordReceipt", "Hold"})
 
 
 class StoreUnavailable(CountersignError):
@@ -62,8 +61,23 @@ CHARGED = LedgerCall(CALL_ID, 1, 1, CallState.CHARGED, Money("USD", 7), b"q" * 3
 ADMISSION = pb.ReserveResponse(admission=pb.Admission(call_id=CALL_ID, attempt=3))
 
 
+FIELDS = {"reserve": "Reserve", "record_receipt": "RecordReceipt", "hold": "Hold"}
+"""The method of each kind of mutation."""
+
+
+def refused(number: int, error: CountersignError) -> pb.MutationReply:
+    code: int = error.status.value[0]
+    metadata = dict(error.metadata)
+    refusal = pb.Refusal(code=code, reason=error.reason, message=error.message, metadata=metadata)
+    return pb.MutationReply(correlation_id=number, refusal=refusal)
+
+
 class Script(stubs.LedgerServiceServicer):
-    """Answers each method from its list, the last one for good; an error is raised, a bare status breaks the call."""
+    """Answers each method from its list, the last one for good; an error is a refusal, a bare status breaks the call,
+    an event is waited for first.
+
+    Mutations come over a stream alone.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, list[Any]] = {
@@ -73,25 +87,36 @@ class Script(stubs.LedgerServiceServicer):
             "GetCall": [pb.GetCallResponse(attempts=[a_call(1), a_call(2)])],
         }
         self.asked: list[Any] = []
-        self.deadlines: list[float | None] = []
+        self.streams_count = 0
 
-    async def Reserve(self, request: pb.ReserveRequest, context: Any) -> Any:
-        return await self._next("Reserve", request, context)
+    async def Transact(
+        self, request_iterator: AsyncIterator[pb.TransactRequest], context: Any
+    ) -> AsyncIterator[pb.TransactResponse]:
+        self.streams_count += 1
+        async for message in request_iterator:
+            for mutation in message.mutations:
+                yield pb.TransactResponse(replies=[await self._reply(mutation, context)])
 
-    async def RecordReceipt(self, request: pb.RecordReceiptRequest, context: Any) -> Any:
-        return await self._next("RecordReceipt", request, context)
-
-    async def Hold(self, request: pb.HoldRequest, context: Any) -> Any:
-        return await self._next("Hold", request, context)
+    async def _reply(self, mutation: pb.Mutation, context: Any) -> pb.MutationReply:
+        field = mutation.WhichOneof("request")
+        assert field is not None
+        try:
+            answer = await self._next(FIELDS[field], getattr(mutation, field), context)
+        except CountersignError as error:
+            return refused(mutation.correlation_id, error)
+        reply = pb.MutationReply(correlation_id=mutation.correlation_id)
+        getattr(reply, field).CopyFrom(answer)
+        return reply
 
     async def GetCall(self, request: pb.GetCallRequest, context: Any) -> Any:
         return await self._next("GetCall", request, context)
 
     async def _next(self, method: str, request: Any, context: Any) -> Any:
         self.asked.append(request)
-        self.deadlines.append(context.time_remaining())
         answers = self.answers[method]
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, asyncio.Event):
+            await answer.wait()
         if isinstance(answer, grpc.StatusCode):
             await context.abort(answer, "broken")
         if isinstance(answer, Exception):
@@ -101,9 +126,7 @@ class Script(stubs.LedgerServiceServicer):
 
 def spec_of(script: Script) -> ServiceSpec:
     name = pb.DESCRIPTOR.services_by_name["LedgerService"].full_name
-    return ServiceSpec(
-        "ledger", name, lambda server: stubs.add_LedgerServiceServicer_to_server(script, server), MUTATIONS
-    )
+    return ServiceSpec("ledger", name, lambda server: stubs.add_LedgerServiceServicer_to_server(script, server))
 
 
 @pytest.fixture
@@ -120,9 +143,11 @@ async def channel(script: Script) -> AsyncIterator[grpc.aio.Channel]:
 
 
 @pytest.fixture
-def ledger(channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch) -> GrpcLedger:
+async def ledger(channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GrpcLedger]:
     monkeypatch.setattr(ledger_client, "FIRST_PAUSE_SECONDS", 0.001)
-    return GrpcLedger(channel, PATIENT_SECONDS)
+    ledger = GrpcLedger(channel, PATIENT_SECONDS)
+    yield ledger
+    await ledger.close()
 
 
 async def hold(ledger: GrpcLedger) -> LedgerCall:
@@ -231,11 +256,46 @@ async def test_patience_ends(channel: grpc.aio.Channel, script: Script, method: 
     assert len(script.asked) == 1
 
 
-async def test_every_call_has_a_deadline(ledger: GrpcLedger, script: Script) -> None:
-    for ask in ASKING.values():
-        await ask(ledger)
-    assert len(script.deadlines) == len(ASKING)
-    assert all(remaining is not None and remaining < CALL_TIMEOUT_SECONDS + 1 for remaining in script.deadlines)
+@pytest.mark.parametrize("method", ASKING)
+async def test_a_ledger_that_never_answers_is_not_waited_for_without_end(
+    channel: grpc.aio.Channel, script: Script, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr(ledger_client, "CALL_TIMEOUT_SECONDS", 0.01)
+    script.answers[method] = [asyncio.Event()]
+    with pytest.raises(ServiceError) as caught:
+        await ASKING[method](GrpcLedger(channel, IMPATIENT_SECONDS))
+    assert caught.value.status is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert caught.value.is_unreachable
+
+
+async def test_all_mutations_share_one_stream(ledger: GrpcLedger, script: Script) -> None:
+    await asyncio.gather(*(ASKING[method](ledger) for method in sorted(FIELDS.values()) * 10))
+    assert (script.streams_count, len(script.asked)) == (1, 30)
+
+
+async def test_another_stream_follows_one_that_broke(ledger: GrpcLedger, script: Script) -> None:
+    script.answers["Reserve"] = [grpc.StatusCode.UNAVAILABLE, ADMISSION]
+    assert await ASKING["Reserve"](ledger) == Admitted(CALL_ID, 3)
+    await ASKING["Hold"](ledger)
+    assert script.streams_count == 2
+
+
+async def test_no_stream_is_opened_for_a_read(ledger: GrpcLedger, script: Script) -> None:
+    await ASKING["GetCall"](ledger)
+    assert script.streams_count == 0
+
+
+@pytest.mark.parametrize("method", sorted(FIELDS.values()))
+async def test_nothing_is_changed_through_a_client_that_was_closed(
+    channel: grpc.aio.Channel, script: Script, method: str
+) -> None:
+    ledger = GrpcLedger(channel, IMPATIENT_SECONDS)
+    await ASKING[method](ledger)
+    await ledger.close()
+    await ledger.close()
+    with pytest.raises(ServiceError):
+        await ASKING[method](ledger)
+    assert len(script.asked) == 1
 
 
 async def test_a_ledger_that_nobody_serves_is_unreachable(tmp_path: Path) -> None:
