@@ -114,11 +114,12 @@ class Attempts:
     async def stop(self, drain_seconds: float) -> None:
         """Give turns under way `drain_seconds` to end by themselves, then hold what still waits for a provider.
 
-        Returns once every turn has left its mark.
+        Returns once every turn has left its mark, or the ledger could not be told of it within its usual patience.
         """
         if self._running and drain_seconds > 0:
             await asyncio.wait(self._running, timeout=drain_seconds)
         self._stopping.set()
+        self._ledger.hurry()
         await asyncio.gather(*self._running, return_exceptions=True)
 
     def _forget(self, task: asyncio.Task[TurnResult]) -> None:
@@ -185,22 +186,20 @@ class Attempts:
         return await self._failed(admitted, token, UNKNOWN_PROGRESS)
 
     async def _failed(self, admitted: Admitted, token: bytes, progress: str) -> TurnStopped:
-        call = await self._ledger.hold(admitted.call_id, token, HoldCause.TRANSPORT_UNKNOWN, progress, None)
+        call = await self._ledger.hold(admitted, token, HoldCause.TRANSPORT_UNKNOWN, progress, None)
         return TurnStopped(StopCategory.TRANSPORT_UNKNOWN, call)
 
     async def _interrupted(self, admitted: Admitted, token: bytes, progress: str) -> TurnStopped:
-        call = await self._ledger.hold(admitted.call_id, token, HoldCause.ADAPTER_STOPPED, progress, None)
+        call = await self._ledger.hold(admitted, token, HoldCause.ADAPTER_STOPPED, progress, None)
         return TurnStopped(StopCategory.INTERRUPTED, call)
 
     async def _record(self, answer: ProviderAnswer, admitted: Admitted, token: bytes, route: Route) -> TurnResult:
         if not 200 <= answer.status < 300:
-            call = await self._ledger.hold(
-                admitted.call_id, token, HoldCause.HTTP_STATUS, "RESPONSE_STARTED", answer.status
-            )
+            call = await self._ledger.hold(admitted, token, HoldCause.HTTP_STATUS, "RESPONSE_STARTED", answer.status)
             return TurnStopped(StopCategory.TRANSPORT_UNKNOWN, call)
         cost = _cost(route, answer.body)
         evidence = Evidence(answer.status, answer.body, cost.basis, cost.amount_text)
-        call = await self._ledger.record_receipt(admitted.call_id, token, evidence)
+        call = await self._ledger.record_receipt(admitted, token, evidence)
         return judgeable(call, answer.status, answer.body, replayed=False)
 
 

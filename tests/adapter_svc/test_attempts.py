@@ -36,6 +36,7 @@ ANSWER = ProviderAnswer(200, BODY)
 FREE_RECEIPT = ("receipt", Evidence(200, BODY, "FREE_ROUTE", "0"))
 RESERVED = ("reserve", SLOT)
 SENT = ("send", "local")
+HURRIED = ("hurry",)
 
 
 class Turns:
@@ -223,7 +224,7 @@ async def test_stopping_holds_what_still_waits_for_a_provider() -> None:
     await turns.attempts.stop(0)
     assert stopped(await caller) == (StopCategory.INTERRUPTED, "HELD")
     stopping = ("hold", HoldCause.ADAPTER_STOPPED, "UNSPECIFIED", None)
-    assert turns.journal == [RESERVED, SENT, ("cancelled",), stopping]
+    assert turns.journal == [RESERVED, SENT, HURRIED, ("cancelled",), stopping]
 
 
 async def test_a_turn_that_ends_while_there_is_time_is_recorded() -> None:
@@ -236,7 +237,7 @@ async def test_a_turn_that_ends_while_there_is_time_is_recorded() -> None:
     stopping = asyncio.create_task(turns.attempts.stop(60))
     gate.released.set()
     await stopping
-    assert turns.journal == [RESERVED, SENT, FREE_RECEIPT]
+    assert turns.journal == [RESERVED, SENT, FREE_RECEIPT, HURRIED]
 
 
 async def test_stopping_waits_for_a_turn_whose_caller_has_gone() -> None:
@@ -260,7 +261,7 @@ async def test_stopping_during_a_reservation_sends_nothing_and_holds_it() -> Non
     gate.released.set()
     await stopping
     assert stopped(await caller) == (StopCategory.INTERRUPTED, "HELD")
-    assert turns.journal == [RESERVED, ("hold", HoldCause.ADAPTER_STOPPED, "NOT_CONNECTED", None)]
+    assert turns.journal == [RESERVED, HURRIED, ("hold", HoldCause.ADAPTER_STOPPED, "NOT_CONNECTED", None)]
 
 
 async def test_stopping_while_an_answer_is_recorded_waits_for_its_receipt() -> None:
@@ -282,14 +283,14 @@ async def test_an_answer_that_comes_with_the_order_to_stop_is_recorded() -> None
     await gate.waiting.wait()
     await turns.attempts.stop(0)
     assert await caller == TurnAnswered(ledger_call(), 200, BODY, replayed=False)
-    assert turns.journal == [RESERVED, SENT, ("cancelled",), FREE_RECEIPT]
+    assert turns.journal == [RESERVED, SENT, HURRIED, ("cancelled",), FREE_RECEIPT]
 
 
 async def test_nothing_is_reserved_once_stopped() -> None:
     turns = Turns(ANSWER)
     await turns.attempts.stop(0)
     assert await turns.run() == TurnStopped(StopCategory.INTERRUPTED, None)
-    assert turns.journal == []
+    assert turns.journal == [HURRIED]
 
 
 @pytest.mark.parametrize("error", [UNREACHABLE, refusal("STORE_UNAVAILABLE"), refusal("ALREADY_RESOLVED")])

@@ -27,7 +27,10 @@ TOKEN = b"t" * 16
 CALL_ID = b"c" * 32
 WIRE_SLOT = pb.Slot(study_id="study", episode_id="episode", turn=1)
 EVIDENCE = Evidence(201, b"body", "PRICED_USAGE", "0.5")
-PATIENT_SECONDS = 60.0
+NOW = 1_000.0
+PATIENT_SECONDS = 30.0
+LEASE_SECONDS = 60
+ADMITTED = Admitted(CALL_ID, 3, NOW + LEASE_SECONDS)
 IMPATIENT_SECONDS = 0.0
 
 
@@ -142,28 +145,55 @@ async def channel(script: Script) -> AsyncIterator[grpc.aio.Channel]:
     await running.stop(0)
 
 
+class FakeClock:
+    """Sleeps by moving on; `at` is called after each sleep."""
+
+    def __init__(self) -> None:
+        self.seconds = NOW
+        self.at: Callable[[], None] = lambda: None
+
+    def now(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.at()
+
+
+class LateClock(FakeClock):
+    """Every lease that began at NOW is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = NOW + LEASE_SECONDS
+
+
 @pytest.fixture
-async def ledger(channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GrpcLedger]:
-    monkeypatch.setattr(ledger_client, "FIRST_PAUSE_SECONDS", 0.001)
-    ledger = GrpcLedger(channel, PATIENT_SECONDS)
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def ledger(channel: grpc.aio.Channel, clock: FakeClock) -> AsyncIterator[GrpcLedger]:
+    ledger = GrpcLedger(channel, PATIENT_SECONDS, clock)
     yield ledger
     await ledger.close()
 
 
 async def hold(ledger: GrpcLedger) -> LedgerCall:
-    return await ledger.hold(CALL_ID, TOKEN, HoldCause.HTTP_STATUS, "RESPONSE_STARTED", 503)
+    return await ledger.hold(ADMITTED, TOKEN, HoldCause.HTTP_STATUS, "RESPONSE_STARTED", 503)
 
 
 ASKING: dict[str, Callable[[GrpcLedger], Any]] = {
     "Reserve": lambda ledger: ledger.reserve(an_order(), TOKEN),
-    "RecordReceipt": lambda ledger: ledger.record_receipt(CALL_ID, TOKEN, EVIDENCE),
+    "RecordReceipt": lambda ledger: ledger.record_receipt(ADMITTED, TOKEN, EVIDENCE),
     "Hold": hold,
     "GetCall": lambda ledger: ledger.latest_call(SLOT),
 }
 
 
 async def test_an_order_is_reserved_as_it_stands(ledger: GrpcLedger, script: Script) -> None:
-    assert await ledger.reserve(an_order(), TOKEN) == Admitted(CALL_ID, 3)
+    assert await ledger.reserve(an_order(), TOKEN) == ADMITTED
     assert script.asked == [
         pb.ReserveRequest(
             slot=WIRE_SLOT,
@@ -171,7 +201,7 @@ async def test_an_order_is_reserved_as_it_stands(ledger: GrpcLedger, script: Scr
             amount=WireMoney(currency_code="USD", nanos=5),
             basis=pb.AMOUNT_BASIS_FREE_ROUTE,
             request=an_order().request,
-            lease=Duration(seconds=60),
+            lease=Duration(seconds=LEASE_SECONDS),
         )
     ]
 
@@ -184,7 +214,7 @@ async def test_a_stored_answer_comes_with_the_attempt_that_it_belongs_to(ledger:
 
 
 async def test_a_receipt_is_recorded_with_its_cost(ledger: GrpcLedger, script: Script) -> None:
-    assert await ledger.record_receipt(CALL_ID, TOKEN, EVIDENCE) == CHARGED
+    assert await ledger.record_receipt(ADMITTED, TOKEN, EVIDENCE) == CHARGED
     cost = pb.Cost(basis=pb.COST_BASIS_PRICED_USAGE, amount_text="0.5")
     assert script.asked == [
         pb.RecordReceiptRequest(call_id=CALL_ID, attempt_token=TOKEN, http_status=201, response=b"body", cost=cost)
@@ -192,7 +222,7 @@ async def test_a_receipt_is_recorded_with_its_cost(ledger: GrpcLedger, script: S
 
 
 async def test_an_unknown_cost_has_no_basis(ledger: GrpcLedger, script: Script) -> None:
-    await ledger.record_receipt(CALL_ID, TOKEN, Evidence(200, b"", "", ""))
+    await ledger.record_receipt(ADMITTED, TOKEN, Evidence(200, b"", "", ""))
     assert script.asked[0].cost == pb.Cost(basis=pb.COST_BASIS_UNSPECIFIED)
 
 
@@ -201,7 +231,7 @@ async def test_an_unknown_cost_has_no_basis(ledger: GrpcLedger, script: Script) 
 async def test_every_cause_and_every_progress_has_its_name_in_the_contract(
     ledger: GrpcLedger, script: Script, cause: HoldCause, progress: str
 ) -> None:
-    await ledger.hold(CALL_ID, TOKEN, cause, progress, None)
+    await ledger.hold(ADMITTED, TOKEN, cause, progress, None)
     (asked,) = script.asked
     assert pb.HoldCategory.Name(asked.category) == f"HOLD_CATEGORY_{cause.value}"
     assert pb.RequestProgress.Name(asked.progress) == f"REQUEST_PROGRESS_{progress}"
@@ -247,13 +277,82 @@ async def test_a_decision_is_not_asked_for_again(ledger: GrpcLedger, script: Scr
     assert len(script.asked) == 1
 
 
-@pytest.mark.parametrize("method", ASKING)
-async def test_patience_ends(channel: grpc.aio.Channel, script: Script, method: str) -> None:
+@pytest.mark.parametrize("method", ["Reserve", "GetCall"])
+async def test_patience_ends(ledger: GrpcLedger, script: Script, clock: FakeClock, method: str) -> None:
     script.answers[method] = [StoreUnavailable("wait")]
     with pytest.raises(ServiceError) as caught:
-        await ASKING[method](GrpcLedger(channel, IMPATIENT_SECONDS))
+        await ASKING[method](ledger)
     assert caught.value.reason == "STORE_UNAVAILABLE"
-    assert len(script.asked) == 1
+    assert NOW + PATIENT_SECONDS - ledger_client.LONGEST_PAUSE_SECONDS < clock.seconds <= NOW + PATIENT_SECONDS
+
+
+@pytest.mark.parametrize("method", ["RecordReceipt", "Hold"])
+async def test_a_mark_is_offered_until_its_lease_is_over(
+    ledger: GrpcLedger, script: Script, clock: FakeClock, method: str
+) -> None:
+    script.answers[method] = [StoreUnavailable("wait")]
+    with pytest.raises(ServiceError) as caught:
+        await ASKING[method](ledger)
+    assert caught.value.reason == "STORE_UNAVAILABLE"
+    lease_end = NOW + LEASE_SECONDS
+    assert lease_end - ledger_client.LONGEST_PAUSE_SECONDS < clock.seconds <= lease_end
+
+
+@pytest.mark.parametrize("method", ["RecordReceipt", "Hold"])
+async def test_a_ledger_that_comes_back_late_within_the_lease_is_told(
+    ledger: GrpcLedger, script: Script, clock: FakeClock, method: str
+) -> None:
+    usual = script.answers[method]
+    script.answers[method] = [StoreUnavailable("wait")]
+
+    def come_back() -> None:
+        if clock.seconds > NOW + PATIENT_SECONDS + 20:
+            script.answers[method] = usual
+
+    clock.at = come_back
+    assert await ASKING[method](ledger) == CHARGED
+    assert all(asked == script.asked[0] for asked in script.asked)
+
+
+@pytest.mark.parametrize("method", ["RecordReceipt", "Hold"])
+async def test_a_mark_whose_lease_is_nearly_over_is_offered_as_long_as_anything(
+    ledger: GrpcLedger, script: Script, clock: FakeClock, method: str
+) -> None:
+    clock.seconds = begun_at = NOW + LEASE_SECONDS - 1
+    script.answers[method] = [StoreUnavailable("wait")]
+    with pytest.raises(ServiceError):
+        await ASKING[method](ledger)
+    end = begun_at + PATIENT_SECONDS
+    assert end - ledger_client.LONGEST_PAUSE_SECONDS < clock.seconds <= end
+
+
+@pytest.mark.parametrize("hurried_at", [0, 10, 20])
+async def test_who_is_to_stop_waits_no_longer_than_usual(
+    ledger: GrpcLedger, script: Script, clock: FakeClock, hurried_at: int
+) -> None:
+    def hurry() -> None:
+        if clock.seconds >= NOW + hurried_at:
+            ledger.hurry()
+
+    clock.at = hurry
+    hurry()
+    script.answers["RecordReceipt"] = [StoreUnavailable("wait")]
+    with pytest.raises(ServiceError):
+        await ASKING["RecordReceipt"](ledger)
+    waited = clock.seconds - NOW
+    assert abs(waited - (hurried_at + PATIENT_SECONDS)) < 2 * ledger_client.LONGEST_PAUSE_SECONDS
+
+
+async def test_what_is_begun_after_the_order_to_stop_has_the_usual_time(
+    ledger: GrpcLedger, script: Script, clock: FakeClock
+) -> None:
+    ledger.hurry()
+    clock.seconds = begun_at = NOW + 5
+    script.answers["RecordReceipt"] = [StoreUnavailable("wait")]
+    with pytest.raises(ServiceError):
+        await ASKING["RecordReceipt"](ledger)
+    end = begun_at + PATIENT_SECONDS
+    assert end - ledger_client.LONGEST_PAUSE_SECONDS < clock.seconds <= end
 
 
 @pytest.mark.parametrize("method", ASKING)
@@ -263,7 +362,7 @@ async def test_a_ledger_that_never_answers_is_not_waited_for_without_end(
     monkeypatch.setattr(ledger_client, "CALL_TIMEOUT_SECONDS", 0.01)
     script.answers[method] = [asyncio.Event()]
     with pytest.raises(ServiceError) as caught:
-        await ASKING[method](GrpcLedger(channel, IMPATIENT_SECONDS))
+        await ASKING[method](GrpcLedger(channel, IMPATIENT_SECONDS, LateClock()))
     assert caught.value.status is grpc.StatusCode.DEADLINE_EXCEEDED
     assert caught.value.is_unreachable
 
@@ -275,7 +374,7 @@ async def test_all_mutations_share_one_stream(ledger: GrpcLedger, script: Script
 
 async def test_another_stream_follows_one_that_broke(ledger: GrpcLedger, script: Script) -> None:
     script.answers["Reserve"] = [grpc.StatusCode.UNAVAILABLE, ADMISSION]
-    assert await ASKING["Reserve"](ledger) == Admitted(CALL_ID, 3)
+    assert (await ASKING["Reserve"](ledger)).attempt == ADMITTED.attempt
     await ASKING["Hold"](ledger)
     assert script.streams_count == 2
 
@@ -289,7 +388,7 @@ async def test_no_stream_is_opened_for_a_read(ledger: GrpcLedger, script: Script
 async def test_nothing_is_changed_through_a_client_that_was_closed(
     channel: grpc.aio.Channel, script: Script, method: str
 ) -> None:
-    ledger = GrpcLedger(channel, IMPATIENT_SECONDS)
+    ledger = GrpcLedger(channel, IMPATIENT_SECONDS, LateClock())
     await ASKING[method](ledger)
     await ledger.close()
     await ledger.close()
@@ -323,7 +422,7 @@ async def test_a_ledger_that_comes_back_is_found(
     monkeypatch.setattr(ledger_client, "log", warnings)
     address = f"unix:{tmp_path}/l.sock"
     async with open_channel(address) as channel:
-        recording = asyncio.create_task(GrpcLedger(channel, PATIENT_SECONDS).record_receipt(CALL_ID, TOKEN, EVIDENCE))
+        recording = asyncio.create_task(GrpcLedger(channel, PATIENT_SECONDS).record_receipt(ADMITTED, TOKEN, EVIDENCE))
         await warnings.given.wait()
         running = await start_server(spec_of(script), address)
         assert await recording == CHARGED
