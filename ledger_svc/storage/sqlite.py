@@ -5,7 +5,6 @@
 import asyncio
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -19,6 +18,7 @@ from ledger_svc.calls import Call, CallState
 from ledger_svc.journal import Entry
 from ledger_svc.storage import sqlite_rows as rows
 from ledger_svc.storage.base import Balances
+from ledger_svc.storage.clock import SteadyClock, elapsed_nanos, wall_nanos
 from ledger_svc.storage.head import HeadMark
 from ledger_svc.storage.lock import FileLock
 from ledger_svc.storage.sqlite_errors import translated
@@ -41,7 +41,13 @@ class SqliteStore:
     """
 
     def __init__(
-        self, path: Path, lock: FileLock, head: HeadMark, writing: sqlite3.Connection, reading: sqlite3.Connection
+        self,
+        path: Path,
+        lock: FileLock,
+        head: HeadMark,
+        writing: sqlite3.Connection,
+        reading: sqlite3.Connection,
+        clock: Callable[[], int],
     ) -> None:
         self._path = path
         self._lock = lock
@@ -49,17 +55,26 @@ class SqliteStore:
         self._inodes = {each: each.stat().st_ino for each in (path, _wal_of(path), _lock_of(path))}
         self._writing = writing
         self._reading = reading
+        self._clock = clock
         self._closed = False
         self._writer = ThreadPoolExecutor(1, "ledger-writer")
         self._reader = ThreadPoolExecutor(1, "ledger-reader")
 
     @classmethod
-    def open(cls, path: Path, *, busy_timeout_millis: int = 2_000, max_pages_count: int | None = None) -> "SqliteStore":
+    def open(
+        cls,
+        path: Path,
+        *,
+        busy_timeout_millis: int = 2_000,
+        max_pages_count: int | None = None,
+        wall: Callable[[], int] = wall_nanos,
+        elapsed: Callable[[], int] = elapsed_nanos,
+    ) -> "SqliteStore":
         """Open the file, making it where it is absent, and bring its schema up to date.
 
-        `max_pages_count` bounds the file's size in pages of 4 KiB. Raises StoreUnavailableError (in use, read-only, no
-        folder, disk full), StoreCorruptError (not a database, not a ledger, damaged, without its latest entries) or
-        SchemaTooNewError.
+        `max_pages_count` bounds the file's size in pages of 4 KiB; `wall` and `elapsed` make its own time
+        (`SteadyClock`). Raises StoreUnavailableError (in use, read-only, no folder, disk full), StoreCorruptError (no
+        database, no ledger, damaged, without its latest entries) or SchemaTooNewError.
         """
         with ExitStack() as undo, translated():
             lock = FileLock.take(_lock_of(path))
@@ -77,7 +92,8 @@ class SqliteStore:
             entries_count = rows.count_entries(reading)
             head.check(entries_count)
             head.start(entries_count)
-            store = cls(path, lock, head, writing, reading)
+            clock = SteadyClock(rows.last_entry_at(reading), wall, elapsed)
+            store = cls(path, lock, head, writing, reading, clock)
             undo.pop_all()
         return store
 
@@ -109,7 +125,7 @@ class SqliteStore:
 
         def run() -> T:
             with translated(), self._transaction():
-                at = _moment(now)
+                at = self._moment(now)
                 loaded, row_ids = rows.load(self._writing, wanted, at)
                 book = Workspace(loaded, at)
                 answer = work(book)
@@ -118,6 +134,10 @@ class SqliteStore:
             return answer
 
         return await self._on(self._writer, run)
+
+    def _moment(self, now: int | None) -> int:
+        """`now`, or the store's own time: a file has one process, and that has one clock."""
+        return self._clock() if now is None else now
 
     async def check(self) -> None:
         """See `Store.check`."""
@@ -189,7 +209,7 @@ class SqliteStore:
     async def has_overdue(self, now: int | None) -> bool:
         """See `Store.has_overdue`."""
         query = "SELECT 1 FROM calls WHERE state = 'RESERVED' AND lease_expires_at <= ? LIMIT 1"
-        return await self._read(lambda db: db.execute(query, (_moment(now),)).fetchone() is not None)
+        return await self._read(lambda db: db.execute(query, (self._moment(now),)).fetchone() is not None)
 
     async def audit(self, auditor: Auditor) -> None:
         """See `Store.audit`. It has a connection of its own, so that other reads need not wait for it."""
@@ -278,11 +298,6 @@ def _open(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(
         path.absolute().as_uri() + "?mode=rw", uri=True, isolation_level=None, check_same_thread=False
     )
-
-
-def _moment(now: int | None) -> int:
-    """`now`, or the time of this machine: a file has one process, and that has one clock."""
-    return time.time_ns() // 1_000 if now is None else now
 
 
 def _connect(path: Path, busy_timeout_millis: int) -> sqlite3.Connection:

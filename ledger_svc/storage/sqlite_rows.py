@@ -177,6 +177,12 @@ def count_entries(db: sqlite3.Connection) -> int:
     return int(max(_typed((heads, last), (int, int))))
 
 
+def last_entry_at(db: sqlite3.Connection) -> int:
+    """When the latest journal entry was written, as it says itself; 0 where there is none."""
+    row = db.execute("SELECT at FROM journal ORDER BY rowid DESC LIMIT 1").fetchone()
+    return row[0] if row is not None and isinstance(row[0], int) else 0
+
+
 def find_attempts(db: sqlite3.Connection, call_id: bytes) -> tuple[Call, ...]:
     """All attempts of a slot, oldest first."""
     return tuple(call for _, call in _found_calls(db, [call_id]))
