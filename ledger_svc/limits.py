@@ -34,7 +34,13 @@ MAX_QUEUED = 16_384
 """Mutations that may wait for the writer; more are turned away."""
 
 MAX_BATCH = 512
-"""Mutations that one transaction commits together; those of one stream's message are never split."""
+"""Mutations that one transaction commits together."""
+
+MIN_SHARE = 32
+"""Mutations of which a transaction leaves none to the next one, where so many wait."""
+
+STREAM_PART = 32
+"""Mutations of one stream's message that are committed and answered together; they are never split."""
 
 MAX_STREAM_BATCH = kit_limits.MAX_STREAM_BATCH
 """Mutations in one message of a stream."""

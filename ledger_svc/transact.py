@@ -1,7 +1,8 @@
 """`Transact`: many mutations over one stream (protos/countersign/ledger/v1/ledger.proto, Transact).
 
-Each message's mutations enter the writer together and each is decided by itself, in order. A refusal is a reply. What
-was taken from a stream is carried out whatever becomes of the stream: asked again, it is found.
+Each message's mutations enter the writer together, in parts, and each is decided by itself, in order. A part is
+answered as soon as it is durable. A refusal is a reply. What was taken from a stream is carried out whatever becomes of
+the stream: asked again, it is found.
 """
 
 import asyncio
@@ -65,10 +66,10 @@ async def _next(iterator: AsyncIterator[pb.TransactRequest]) -> pb.TransactReque
 
 
 @dataclass(slots=True)
-class _Batch:
-    """A message's mutations: those that are commands, with their numbers, and the replies to the others."""
+class _Part:
+    """Some of a message's mutations: those that are commands, with their numbers, and the replies to the others."""
 
-    response: pb.TransactResponse
+    response: pb.TransactResponse = field(default_factory=pb.TransactResponse)
     ids: list[int] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     commands: list[Command[Any]] = field(default_factory=list)
@@ -94,19 +95,24 @@ class _Session:
 
     async def _carry_out(self, message: pb.TransactRequest) -> None:
         try:
-            batch = _read(message)
-            outcomes = await self._outcomes(batch.commands)
-            answered: list[tuple[int, str, Answered]] = []
-            for number, kind, outcome in zip(batch.ids, batch.kinds, outcomes, strict=True):
-                if isinstance(outcome, Answered):
-                    answered.append((number, kind, outcome))
-                else:
-                    _reply(batch.response, number, kind, outcome)
-            self._send(batch.response)
-            for number, kind, answer in answered:
-                await self._send_stored(number, kind, answer)
+            # Tasks begin in the order in which they are made, so that the parts enter the writer in their order.
+            async with asyncio.TaskGroup() as parts:
+                for part in _read(message):
+                    parts.create_task(self._answer(part))
         finally:
             self._room.release()
+
+    async def _answer(self, part: _Part) -> None:
+        outcomes = await self._outcomes(part.commands)
+        answered: list[tuple[int, str, Answered]] = []
+        for number, kind, outcome in zip(part.ids, part.kinds, outcomes, strict=True):
+            if isinstance(outcome, Answered):
+                answered.append((number, kind, outcome))
+            else:
+                _reply(part.response, number, kind, outcome)
+        self._send(part.response)
+        for number, kind, answer in answered:
+            await self._send_stored(number, kind, answer)
 
     async def _outcomes(self, commands: Sequence[Command[Any]]) -> Sequence[Any]:
         """An answer or a refusal for each command; where their transaction failed, its failure for each."""
@@ -132,25 +138,29 @@ class _Session:
             self.responses.put_nowait(response)
 
 
-def _read(message: pb.TransactRequest) -> _Batch:
-    """Make the commands; what none can be made of is refused at once."""
-    batch = _Batch(pb.TransactResponse())
+def _read(message: pb.TransactRequest) -> list[_Part]:
+    """Make the commands, in parts of at most `limits.STREAM_PART`; what none can be made of is refused at once."""
     too_many = len(message.mutations) > limits.MAX_STREAM_BATCH
-    for mutation in message.mutations:
-        kind = mutation.WhichOneof("request")
+    parts: list[_Part] = []
+    for index, mutation in enumerate(message.mutations):
+        if index % limits.STREAM_PART == 0:
+            part = _Part()
+            parts.append(part)
         try:
             if too_many:
                 raise errors.InvalidArgumentError("a message has too many mutations", field="mutations")
+            kind = mutation.WhichOneof("request")
             if kind is None:
                 raise errors.InvalidArgumentError("request is missing", field="request")
-            require(BY_FIELD[kind].method)
-            batch.commands.append(BY_FIELD[kind].read(getattr(mutation, kind)))
+            of_kind = BY_FIELD[kind]
+            require(of_kind.method)
+            part.commands.append(of_kind.read(getattr(mutation, kind)))
         except Exception as error:  # noqa: BLE001 - one mutation's failure must not end the others' stream
-            _refuse(batch.response, mutation.correlation_id, _refusal(error))
+            _refuse(part.response, mutation.correlation_id, _refusal(error))
         else:
-            batch.ids.append(mutation.correlation_id)
-            batch.kinds.append(kind)
-    return batch
+            part.ids.append(mutation.correlation_id)
+            part.kinds.append(kind)
+    return parts
 
 
 def _reply(response: pb.TransactResponse, number: int, kind: str, outcome: Any) -> None:

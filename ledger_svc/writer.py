@@ -100,9 +100,14 @@ class Writer:
                     await self._changed.wait()
 
     def _taken(self) -> Iterator[_Ticket]:
-        """What goes into the next transaction: all that waits, up to a batch, and at least one ticket."""
+        """What goes into the next transaction: at least one ticket, and no more than half of a crowd.
+
+        Those whom it releases then come back while the other half is committed, and the disk and the callers both have
+        something to do.
+        """
+        most = min(max(limits.MIN_SHARE, (self._waiting_count + 1) // 2), limits.MAX_BATCH)
         count = 0
-        while self._waiting and (count == 0 or count + len(self._waiting[0].commands) <= limits.MAX_BATCH):
+        while self._waiting and (count == 0 or count + len(self._waiting[0].commands) <= most):
             ticket = self._waiting.popleft()
             count += len(ticket.commands)
             self._waiting_count -= len(ticket.commands)

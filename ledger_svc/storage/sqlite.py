@@ -22,6 +22,7 @@ from ledger_svc.storage.clock import SteadyClock, elapsed_nanos, wall_nanos
 from ledger_svc.storage.head import HeadMark
 from ledger_svc.storage.lock import FileLock
 from ledger_svc.storage.sqlite_errors import translated
+from ledger_svc.storage.sqlite_keys import RecentKeys, find_ids, last_multiple, last_row_id
 from ledger_svc.storage.sqlite_schema import migrate
 from ledger_svc.workspace import Wanted, Workspace
 
@@ -54,6 +55,7 @@ class SqliteStore:
         self._head = head
         self._inodes = {each: each.stat().st_ino for each in (path, _wal_of(path), _lock_of(path))}
         self._writing = writing
+        self._keys = RecentKeys()
         self._reading = reading
         self._clock = clock
         self._closed = False
@@ -94,6 +96,8 @@ class SqliteStore:
             head.start(entries_count)
             clock = SteadyClock(rows.last_entry_at(reading), wall, elapsed)
             store = cls(path, lock, head, writing, reading, clock)
+            with _snapshot(writing):
+                store._keys.refresh(writing)
             undo.pop_all()
         return store
 
@@ -124,12 +128,18 @@ class SqliteStore:
         """See `Store.transact`."""
 
         def run() -> T:
-            with translated(), self._transaction():
-                at = self._moment(now)
-                loaded, row_ids = rows.load(self._writing, wanted, at)
-                book = Workspace(loaded, at)
-                answer = work(book)
-                rows.save(self._writing, book.changes, row_ids)
+            try:
+                with translated(), self._transaction():
+                    self._keys.refresh(self._writing)
+                    at = self._moment(now)
+                    loaded, row_ids = rows.load(self._writing, self._keys, wanted, at)
+                    book = Workspace(loaded, at)
+                    answer = work(book)
+                    new = rows.save(self._writing, book.changes, row_ids)
+            except BaseException:
+                self._keys.forget()
+                raise
+            self._keys.add(new)
             self._head.advance(len(book.changes.entries))
             return answer
 
@@ -190,7 +200,8 @@ class SqliteStore:
 
     async def attempts(self, call_id: bytes) -> tuple[Call, ...]:
         """See `Store.attempts`."""
-        return await self._read(lambda db: rows.find_attempts(db, call_id))
+        recent = self._keys.find(call_id)
+        return await self._read(lambda db: rows.find_attempts(db, find_ids(db, recent, call_id), call_id))
 
     async def calls(self, study_id: str, states: Collection[CallState], after_sequence: int, limit: int) -> list[Call]:
         """See `Store.calls`."""
@@ -204,7 +215,8 @@ class SqliteStore:
 
     async def payload(self, call_id: bytes, digest: bytes) -> bytes | None:
         """See `Store.payload`."""
-        return await self._read(lambda db: rows.find_payload(db, call_id, digest))
+        recent = self._keys.find(call_id)
+        return await self._read(lambda db: rows.find_payload(db, find_ids(db, recent, call_id), digest))
 
     async def has_overdue(self, now: int | None) -> bool:
         """See `Store.has_overdue`."""
@@ -347,10 +359,13 @@ def _feed(db: sqlite3.Connection, auditor: Auditor) -> None:
     auditor.account(rows.find_account(db, auditor.account_id))
     for row in db.execute(f"SELECT {rows.STUDY_COLUMNS} FROM studies WHERE account_id = ?", account_id):
         auditor.study(rows.study_from_row(row))
-    for row in db.execute(rows.AUDITED_CALLS, account_id):
-        auditor.call(*rows.audited_call_from_row(row))
+    ids: dict[bytes, list[int]] = {}
+    for row_id, *row in db.execute(rows.AUDITED_CALLS, (auditor.account_id, last_multiple(last_row_id(db)))):
+        call_id, attempt, body = rows.audited_call_from_row(row)
+        auditor.call(call_id, attempt, body)
+        ids.setdefault(call_id, []).append(row_id)
     for request_id in auditor.wanted_requests():
         auditor.request(request_id, rows.find_request(db, request_id))
     for digest, what, subject in auditor.wanted_payloads():
-        auditor.payload(digest, what, subject, rows.find_payload(db, bytes.fromhex(subject), digest))
+        auditor.payload(digest, what, subject, rows.find_payload(db, ids.get(bytes.fromhex(subject), ()), digest))
     auditor.finish()

@@ -4,9 +4,8 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from ledger_svc import errors
@@ -14,7 +13,8 @@ from ledger_svc.budgets import Account, Study, Tally, Totals
 from ledger_svc.calls import Call
 from ledger_svc.codec import call_from_json
 from ledger_svc.journal import Entry
-from ledger_svc.storage.sqlite_batch import chunks, insert
+from ledger_svc.storage.sqlite_batch import chunks, insert, marks
+from ledger_svc.storage.sqlite_keys import RecentKeys, RowIds, last_row_id, move
 from ledger_svc.workspace import Changes, Loaded, RequestRecord, Wanted
 
 T = TypeVar("T")
@@ -40,22 +40,16 @@ _STORED_CALL_COLUMNS = "id, call_id, attempt, body, account_id, study_id, state,
 _STORED_ENTRY_COLUMNS = "account_id, sequence, kind, body, body_digest, previous_chain, chain, at"
 
 AUDITED_CALLS = """
-    SELECT call_id, attempt, CASE WHEN (1, id) IS (
-        SELECT count(*), max(keys.id) FROM all_call_keys AS keys
+    SELECT id, call_id, attempt, CASE WHEN (id <= ?2, CASE WHEN id <= ?2 THEN id END) IS (
+        SELECT count(*), max(keys.id) FROM call_keys AS keys
         WHERE keys.call_id = calls.call_id AND keys.attempt = calls.attempt
     ) THEN CAST(body AS BLOB) ELSE x'' END, account_id, study_id, state, lease_expires_at, reserved_sequence
-    FROM calls WHERE account_id = ? ORDER BY reserved_sequence
+    FROM calls WHERE account_id = ?1 ORDER BY reserved_sequence
 """
-"""An account's calls, for `audited_call_from_row`; one that its key does not lead to has no body."""
+"""An account's calls, each after its row id, for `audited_call_from_row`; the second value is `moved_up_to`.
 
-RowIds = dict[tuple[bytes, int], int]
-"""Where the loaded calls are kept, by call id and attempt."""
-
-_MAX_ROW_ID = 2**61
-"""Beyond it only damage leads: a call's payloads are kept at about twice its row id, a signed 64-bit number too."""
-
-RECENT_KEYS = 65_536
-"""How many calls' keys are moved at once from where new ones gather to where all others lie sorted."""
+One that its key does not lead to has no body, and so has one whose key is where it should not be yet.
+"""
 
 
 @contextmanager
@@ -134,16 +128,17 @@ def audited_call_from_row(row: Sequence[Any]) -> tuple[bytes, int, bytes]:
     return call_id, attempt, body if agrees else b""
 
 
-def load(db: sqlite3.Connection, wanted: Wanted, now: int) -> tuple[Loaded, RowIds]:
+def load(db: sqlite3.Connection, keys: RecentKeys, wanted: Wanted, now: int) -> tuple[Loaded, RowIds]:
     """Everything wanted, with the calls' studies, the studies' overdue calls and the studies' accounts."""
     loaded = Loaded()
     row_ids: RowIds = {}
     for request_id in wanted.request_ids:
         loaded.requests[request_id] = find_request(db, request_id)
-    _load_calls(db, loaded, row_ids, {*wanted.call_ids, *_overdue_ids(db, now, wanted.overdue_count)})
+    overdue = _overdue_ids(db, now, wanted.overdue_count) if wanted.overdue_count else []
+    _load_calls(db, keys, loaded, row_ids, wanted.call_ids.union(overdue))
     for study_id in wanted.study_ids | _studies_of(loaded):
         loaded.studies[study_id] = find_study(db, study_id)
-        _load_calls(db, loaded, row_ids, _overdue_ids_of_study(db, now, study_id))
+        _load_calls(db, keys, loaded, row_ids, _overdue_ids_of_study(db, now, study_id))
     found = [study.account_id for study in loaded.studies.values() if study is not None]
     for account_id in wanted.account_ids | set(found):
         loaded.accounts[account_id] = find_account(db, account_id)
@@ -183,33 +178,26 @@ def last_entry_at(db: sqlite3.Connection) -> int:
     return row[0] if row is not None and isinstance(row[0], int) else 0
 
 
-def find_attempts(db: sqlite3.Connection, call_id: bytes) -> tuple[Call, ...]:
-    """All attempts of a slot, oldest first."""
-    return tuple(call for _, call in _found_calls(db, [call_id]))
+def find_attempts(db: sqlite3.Connection, ids: Sequence[int], call_id: bytes) -> tuple[Call, ...]:
+    """All attempts of a slot, which are kept at `ids`, oldest first."""
+    found = sorted((call for _, call in _found_calls(db, ids, (call_id,))), key=lambda call: call.attempt)
+    return tuple(found)
 
 
-def _found_calls(db: sqlite3.Connection, call_ids: Sequence[bytes]) -> list[tuple[int, Call]]:
-    """All attempts of the slots with their row ids, the older ones first."""
-    found = [(row_id, call_from_row(row)) for row_id, *row in db.execute(_calls_of(len(call_ids)), call_ids).fetchall()]
-    if any(call.call_id not in call_ids for _, call in found):
+def _found_calls(db: sqlite3.Connection, ids: Sequence[int], call_ids: Collection[bytes]) -> list[tuple[int, Call]]:
+    """The calls that are kept at `ids`, with their row ids; each must be of one of the slots."""
+    found: list[tuple[int, Call]] = []
+    for some in chunks(ids):
+        query = f"SELECT id, {CALL_COLUMNS} FROM calls WHERE id IN ({marks(len(some))})"
+        found += [(row_id, call_from_row(row)) for row_id, *row in db.execute(query, some)]
+    if len(found) != len(ids) or any(call.call_id not in call_ids for _, call in found):
         raise errors.StoreCorruptError("a call's key leads to another call", problem="row")
     return found
 
 
-@lru_cache(maxsize=64)
-def _calls_of(call_ids_count: int) -> str:
-    """Row id and `CALL_COLUMNS` of all attempts of so many slots, the older ones first."""
-    ids = ", ".join(f"?{number}" for number in range(1, call_ids_count + 1))
-    return (
-        f"SELECT id, {CALL_COLUMNS} FROM calls WHERE id IN ("
-        f"SELECT id FROM recent_call_keys WHERE call_id IN ({ids}) UNION ALL "
-        f"SELECT id FROM call_keys WHERE call_id IN ({ids})) ORDER BY attempt"
-    )
-
-
-def find_payload(db: sqlite3.Connection, call_id: bytes, digest: bytes) -> bytes | None:
-    """The request or response of that digest that an attempt of the slot has, or None."""
-    for (row_id,) in db.execute("SELECT id FROM all_call_keys WHERE call_id = ?", (call_id,)).fetchall():
+def find_payload(db: sqlite3.Connection, ids: Iterable[int], digest: bytes) -> bytes | None:
+    """The request or response of that digest that an attempt has, of those that are kept at `ids`, or None."""
+    for row_id in ids:
         query = "SELECT body FROM payloads WHERE id IN (2 * ?1, 2 * ?1 + 1) AND digest = ?2"
         row: Any = db.execute(query, (row_id, digest)).fetchone()
         if row is not None:
@@ -222,13 +210,15 @@ def _one(db: sqlite3.Connection, query: str, key: str, decode: Callable[[Sequenc
     return None if row is None else decode(row)
 
 
-def _load_calls(db: sqlite3.Connection, loaded: Loaded, row_ids: RowIds, call_ids: set[bytes]) -> None:
-    missing = list(call_ids - loaded.calls.keys())
+def _load_calls(
+    db: sqlite3.Connection, keys: RecentKeys, loaded: Loaded, row_ids: RowIds, call_ids: Collection[bytes]
+) -> None:
+    missing = [call_id for call_id in call_ids if call_id not in loaded.calls]
     loaded.calls.update(dict.fromkeys(missing, ()))
-    for some in chunks(missing):
-        for row_id, call in _found_calls(db, some):
-            loaded.calls[call.call_id] += (call,)
-            row_ids[call.call_id, call.attempt] = row_id
+    found = _found_calls(db, keys.find_all(db, missing), missing)
+    for row_id, call in sorted(found, key=lambda each: each[1].attempt):
+        loaded.calls[call.call_id] += (call,)
+        row_ids[call.call_id, call.attempt] = row_id
 
 
 def _studies_of(loaded: Loaded) -> set[str]:
@@ -251,13 +241,16 @@ def _overdue_ids_of_study(db: sqlite3.Connection, now: int, study_id: str) -> se
     return {row[0] for row in db.execute(query, (now, study_id))}
 
 
-def save(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> None:
-    """Write every change; parents go before children. `row_ids` is what `load` gave for the same transaction."""
+def save(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> RowIds:
+    """Write every change; parents go before children. `row_ids` is what `load` gave for the same transaction.
+
+    Gives where the new calls are kept.
+    """
     accounts = [_account_values(account) for account in changes.accounts.values()]
     insert(db, "accounts", ACCOUNT_COLUMNS, accounts, _upsert("account_id", ACCOUNT_COLUMNS))
     studies = [_study_values(study) for study in changes.studies.values()]
     insert(db, "studies", STUDY_COLUMNS, studies, _upsert("study_id", STUDY_COLUMNS))
-    _save_calls(db, changes, row_ids)
+    new = _save_calls(db, changes, row_ids)
     insert(
         db,
         "requests",
@@ -265,27 +258,21 @@ def save(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> None:
         [(record.request_id, record.inputs_digest, record.answer_nanos) for record in changes.requests.values()],
     )
     insert(db, "journal", _STORED_ENTRY_COLUMNS, [_entry_values(entry) for entry in changes.entries])
+    return new
 
 
-def _save_calls(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> None:
+def _save_calls(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> RowIds:
     """New calls get the next row ids; a call's payloads are kept at places that follow from its own."""
-    new = [key for key in changes.calls if key not in row_ids]
-    first = 1 + _last_row_id(db) if new else 0
-    ids = {**row_ids, **{key: first + index for index, key in enumerate(new)}}
+    keys = [key for key in changes.calls if key not in row_ids]
+    first = 1 + last_row_id(db) if keys else 0
+    new = {key: row_id for row_id, key in enumerate(keys, first)}
+    ids = {**row_ids, **new}
     rows = [_call_values(ids[key], call, changes.call_texts[key]) for key, call in changes.calls.items()]
     insert(db, "calls", _STORED_CALL_COLUMNS, rows, _CHANGED_CALL)
-    insert(db, "recent_call_keys", "call_id, attempt, id", [(*key, ids[key]) for key in new])
     insert(db, "payloads", "id, digest, body", list(_payload_rows(changes, ids)), "ON CONFLICT DO NOTHING")
-    if new and (first + len(new)) // RECENT_KEYS > first // RECENT_KEYS:
-        db.execute("INSERT INTO call_keys SELECT * FROM recent_call_keys ORDER BY call_id, attempt")
-        db.execute("DELETE FROM recent_call_keys")
-
-
-def _last_row_id(db: sqlite3.Connection) -> int:
-    last: int = db.execute("SELECT coalesce(max(id), 0) FROM calls").fetchone()[0]
-    if last > _MAX_ROW_ID:
-        raise errors.StoreCorruptError("a call has a row id that none can have", problem="row")
-    return last
+    if new:
+        move(db, first, first + len(new) - 1)
+    return new
 
 
 _CHANGED_CALL = "ON CONFLICT (id) DO UPDATE SET body = excluded.body, state = excluded.state"

@@ -12,7 +12,7 @@ import pytest
 from ledger_svc import errors
 from ledger_svc.calls import CallState
 from ledger_svc.ledger import Ledger
-from ledger_svc.storage import sqlite_rows, sqlite_schema
+from ledger_svc.storage import sqlite_keys, sqlite_schema
 from ledger_svc.storage.sqlite import SqliteStore
 from tests.ledger_svc import support
 from tests.ledger_svc.support import Clock, furnish, make_ledger
@@ -102,7 +102,7 @@ async def test_newer_schema_is_refused_and_stays_as_it_is(database: Path) -> Non
     db.close()
     with pytest.raises(errors.SchemaTooNewError) as refused:
         SqliteStore.open(database)
-    assert refused.value.metadata == {"found_version": "9", "known_version": "2"}
+    assert refused.value.metadata == {"found_version": "9", "known_version": "3"}
     db = sqlite3.connect(database)
     assert db.execute("PRAGMA user_version").fetchone() == (9,)
     db.close()
@@ -112,12 +112,12 @@ async def test_older_schema_is_brought_forward(database: Path, monkeypatch: pyte
     await make_file(database)
     added = ("CREATE TABLE added (name TEXT NOT NULL) STRICT",)
     monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*sqlite_schema.MIGRATIONS, added))
-    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 3)
+    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 4)
     ledger = make_ledger(database, Clock())
     assert (await ledger.verify(None)).differences == []
     await ledger.close()
     db = sqlite3.connect(database)
-    assert db.execute("PRAGMA user_version").fetchone() == (3,)
+    assert db.execute("PRAGMA user_version").fetchone() == (4,)
     assert db.execute("SELECT count(*) FROM added").fetchone() == (0,)
     db.close()
 
@@ -126,10 +126,10 @@ async def test_failing_migration_changes_nothing(database: Path, monkeypatch: py
     await make_file(database)
     broken = ("CREATE TABLE added (name TEXT NOT NULL) STRICT", "CREATE TABLE calls (name TEXT)")
     monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*sqlite_schema.MIGRATIONS, broken))
-    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 3)
+    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 4)
     assert corrupt(database) == "malformed"
     db = sqlite3.connect(database)
-    assert db.execute("PRAGMA user_version").fetchone() == (2,)
+    assert db.execute("PRAGMA user_version").fetchone() == (3,)
     assert db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'added'").fetchone() == (0,)
     db.close()
 
@@ -174,7 +174,6 @@ async def test_truncated_file_is_found(database: Path) -> None:
         ("UPDATE calls SET body = json_set(body, '$.state', 'LOST')", support.slot().call_id()),
         ("UPDATE calls SET body = json_remove(body, '$.attempt')", support.slot().call_id()),
         ("UPDATE calls SET call_id = zeroblob(32)", support.slot().call_id()),
-        ("UPDATE recent_call_keys SET call_id = zeroblob(32)", bytes(32)),
     ],
 )
 async def test_row_that_is_no_call_is_damage(database: Path, change: str, call_id: bytes) -> None:
@@ -189,16 +188,25 @@ async def test_row_that_is_no_call_is_damage(database: Path, change: str, call_i
     await store.close()
 
 
-async def test_row_id_that_none_can_have_is_damage(database: Path, clock: Clock) -> None:
+async def test_key_that_leads_to_another_call_is_damage(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_keys, "RECENT_KEYS", 1)
+    await make_file(database)
+    with sqlite3.connect(database) as db:
+        db.execute("UPDATE call_keys SET call_id = zeroblob(32)")
+    db.close()
+    store = SqliteStore.open(database)
+    with pytest.raises(errors.StoreCorruptError) as refused:
+        await store.attempts(bytes(32))
+    assert refused.value.metadata == {"problem": "row"}
+    await store.close()
+
+
+async def test_row_id_that_none_can_have_is_damage(database: Path) -> None:
     await make_file(database)
     with sqlite3.connect(database) as db:
         db.execute("UPDATE calls SET id = 9223372036854775807")
     db.close()
-    ledger = make_ledger(database, clock)
-    with pytest.raises(errors.StoreCorruptError) as refused:
-        await ledger.reserve(support.reserve(at=support.slot(turn=2)))
-    assert refused.value.metadata == {"problem": "row"}
-    await ledger.close()
+    assert corrupt(database) == "row"
 
 
 async def test_journal_cannot_be_changed(database: Path) -> None:
@@ -346,7 +354,7 @@ async def test_file_of_the_first_version_is_brought_forward_whole(tmp_path: Path
 
 
 async def test_keys_that_are_moved_are_found_as_before(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_rows, "RECENT_KEYS", 4)
+    monkeypatch.setattr(sqlite_keys, "RECENT_KEYS", 4)
     ledger = make_ledger(database, Clock())
     await furnish(ledger, 1_000, 1_000, max_in_flight=20)
     for turn in range(1, 11):
@@ -357,6 +365,5 @@ async def test_keys_that_are_moved_are_found_as_before(database: Path, monkeypat
     assert (await ledger.verify(None)).differences == []
     await ledger.close()
     db = sqlite3.connect(database)
-    assert db.execute("SELECT count(*) FROM call_keys").fetchone() == (7,)
-    assert db.execute("SELECT count(*) FROM recent_call_keys").fetchone() == (3,)
+    assert db.execute("SELECT count(*), max(id) FROM call_keys").fetchone() == (8, 8)
     db.close()
