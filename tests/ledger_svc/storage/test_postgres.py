@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -225,7 +226,7 @@ async def test_text_that_postgresql_cannot_hold(dsn: str) -> None:
         await carry_out(store, support.hold())
         evidence = 'a\0b\0 \\u0000 \\\0 é "state":"LOST" \\'
         resolution = support.resolve(3)
-        object.__setattr__(resolution, "evidence", evidence)
+        msgspec.structs.force_setattr(resolution, "evidence", evidence)
         await carry_out(store, resolution)
         (call,) = await store.attempts(CALL_ID)
         assert call.resolution is not None
