@@ -27,7 +27,7 @@ from ledger_svc.storage.base import Balances
 from ledger_svc.storage.postgres_connection import Pool, PostgresOptions, connect, connection_text, open_pool
 from ledger_svc.storage.postgres_errors import OvertakenError
 from ledger_svc.storage.postgres_schema import Connection, check_version, migrate
-from ledger_svc.storage.sqlite_rows import CALL_COLUMNS, STUDY_COLUMNS, call_from_row, entry_from_row, study_from_row
+from ledger_svc.storage.rows import CALL_COLUMNS, STUDY_COLUMNS, call_from_row, entry_from_row, study_from_row
 from ledger_svc.workspace import Wanted, Workspace
 
 T = TypeVar("T")

@@ -21,6 +21,7 @@ from ledger_svc.storage.base import Balances
 from ledger_svc.storage.clock import SteadyClock, elapsed_nanos, wall_nanos
 from ledger_svc.storage.head import HeadMark
 from ledger_svc.storage.lock import FileLock
+from ledger_svc.storage.rows import CALL_COLUMNS, STUDY_COLUMNS, call_from_row, entry_from_row, study_from_row
 from ledger_svc.storage.sqlite_errors import translated
 from ledger_svc.storage.sqlite_keys import RecentKeys, find_ids, last_multiple, last_row_id
 from ledger_svc.storage.sqlite_schema import migrate
@@ -207,11 +208,11 @@ class SqliteStore:
         """See `Store.calls`."""
         marks = ", ".join("?" * len(states))
         query = (
-            f"SELECT {rows.CALL_COLUMNS} FROM calls WHERE study_id = ? AND reserved_sequence > ? "
+            f"SELECT {CALL_COLUMNS} FROM calls WHERE study_id = ? AND reserved_sequence > ? "
             f"AND state IN ({marks}) ORDER BY reserved_sequence LIMIT ?"
         )
         values = (study_id, after_sequence, *states, limit)
-        return await self._read(lambda db: [rows.call_from_row(row) for row in db.execute(query, values)])
+        return await self._read(lambda db: [call_from_row(row) for row in db.execute(query, values)])
 
     async def payload(self, call_id: bytes, digest: bytes) -> bytes | None:
         """See `Store.payload`."""
@@ -267,10 +268,11 @@ class SqliteStore:
     async def entries(self, account_id: str, after_sequence: int, limit: int) -> list[Entry]:
         """See `Store.entries`."""
         query = (
-            f"SELECT {rows.ENTRY_COLUMNS} FROM journal WHERE account_id = ? AND sequence > ? ORDER BY sequence LIMIT ?"
+            f"SELECT {rows.READ_ENTRY_COLUMNS} FROM journal WHERE account_id = ? AND sequence > ? "
+            "ORDER BY sequence LIMIT ?"
         )
         values = (account_id, after_sequence, limit)
-        return await self._read(lambda db: [rows.entry_from_row(row) for row in db.execute(query, values)])
+        return await self._read(lambda db: [entry_from_row(row) for row in db.execute(query, values)])
 
     async def calls_of_account(
         self, account_id: str, states: Collection[CallState], after_sequence: int, limit: int
@@ -278,11 +280,11 @@ class SqliteStore:
         """See `Store.calls_of_account`."""
         marks = ", ".join("?" * len(states))
         query = (
-            f"SELECT {rows.CALL_COLUMNS} FROM calls WHERE account_id = ? AND reserved_sequence > ? "
+            f"SELECT {CALL_COLUMNS} FROM calls WHERE account_id = ? AND reserved_sequence > ? "
             f"AND state IN ({marks}) ORDER BY reserved_sequence LIMIT ?"
         )
         values = (account_id, after_sequence, *states, limit)
-        return await self._read(lambda db: [rows.call_from_row(row) for row in db.execute(query, values)])
+        return await self._read(lambda db: [call_from_row(row) for row in db.execute(query, values)])
 
 
 def _wal_of(path: Path) -> Path:
@@ -344,21 +346,21 @@ def _snapshot(db: sqlite3.Connection) -> Iterator[None]:
 
 def _studies(db: sqlite3.Connection, account: Account, after_sequence: int, limit: int) -> list[Study]:
     query = (
-        f"SELECT {rows.STUDY_COLUMNS} FROM studies WHERE account_id = ? AND opened_sequence > ? "
+        f"SELECT {STUDY_COLUMNS} FROM studies WHERE account_id = ? AND opened_sequence > ? "
         "ORDER BY opened_sequence LIMIT ?"
     )
     found = db.execute(query, (account.account_id, after_sequence, limit))
-    return [rows.study_from_row(row) for row in found]
+    return [study_from_row(row) for row in found]
 
 
 def _feed(db: sqlite3.Connection, auditor: Auditor) -> None:
     account_id = (auditor.account_id,)
-    entries = f"SELECT {rows.ENTRY_COLUMNS} FROM journal WHERE account_id = ? ORDER BY sequence"
+    entries = f"SELECT {rows.READ_ENTRY_COLUMNS} FROM journal WHERE account_id = ? ORDER BY sequence"
     for row in db.execute(entries, account_id):
-        auditor.entry(rows.entry_from_row(row))
+        auditor.entry(entry_from_row(row))
     auditor.account(rows.find_account(db, auditor.account_id))
-    for row in db.execute(f"SELECT {rows.STUDY_COLUMNS} FROM studies WHERE account_id = ?", account_id):
-        auditor.study(rows.study_from_row(row))
+    for row in db.execute(f"SELECT {STUDY_COLUMNS} FROM studies WHERE account_id = ?", account_id):
+        auditor.study(study_from_row(row))
     ids: dict[bytes, list[int]] = {}
     for row_id, *row in db.execute(rows.AUDITED_CALLS, (auditor.account_id, last_multiple(last_row_id(db)))):
         call_id, attempt, body = rows.audited_call_from_row(row)

@@ -1,43 +1,42 @@
-"""Rows of the SQLite store to domain objects and back; a row that is none raises StoreCorruptError."""
+"""What the SQLite store loads and saves in one transaction; a row that is none raises StoreCorruptError."""
 
 # ruff: noqa: S608 - queries are put together from constants and question marks only.
 
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ledger_svc import errors
-from ledger_svc.budgets import Account, Study, Tally, Totals
+from ledger_svc.budgets import Account, Study
 from ledger_svc.calls import Call
-from ledger_svc.codec import call_from_json
-from ledger_svc.journal import Entry
+from ledger_svc.storage.rows import (
+    ACCOUNT_COLUMNS,
+    CALL_COLUMNS,
+    ENTRY_COLUMNS,
+    REQUEST_COLUMNS,
+    STUDY_COLUMNS,
+    account_from_row,
+    account_values,
+    call_from_row,
+    entry_values,
+    request_from_row,
+    request_values,
+    study_from_row,
+    study_values,
+    typed,
+)
 from ledger_svc.storage.sqlite_batch import chunks, insert, marks
 from ledger_svc.storage.sqlite_keys import RecentKeys, RowIds, last_row_id, move
 from ledger_svc.workspace import Changes, Loaded, RequestRecord, Wanted
 
 T = TypeVar("T")
 
-_TALLIES = (
-    "charged_nanos, charged_count, reserved_nanos, reserved_count, "
-    "held_nanos, held_count, resolved_nanos, resolved_count"
-)
-ACCOUNT_COLUMNS = f"account_id, currency, granted_nanos, prior_spend_nanos, head_sequence, head_chain, {_TALLIES}"
-STUDY_COLUMNS = (
-    "study_id, account_id, cap_nanos, call_ceiling_nanos, max_in_flight, manifest_digest, opened_sequence, " + _TALLIES
-)
-CALL_COLUMNS = "call_id, attempt, body"
 _DERIVED_COLUMNS = ("account_id", "study_id", "state", "lease_expires_at", "reserved_sequence")
-_TALLY_TYPES = (int,) * 8
-_ACCOUNT_TYPES = (str, str, int, int, int, bytes, *_TALLY_TYPES)
-_STUDY_TYPES = (str, str, int, int, int, bytes, int, *_TALLY_TYPES)
-_ENTRY_TYPES = (str, int, str, bytes, bytes, bytes, bytes, int)
-_REQUEST_TYPES = (str, bytes, int)
-ENTRY_COLUMNS = "account_id, sequence, kind, CAST(body AS BLOB), body_digest, previous_chain, chain, at"
+READ_ENTRY_COLUMNS = ENTRY_COLUMNS.replace(" body,", " CAST(body AS BLOB),")
+"""The columns of `entry_from_row`."""
 
 _STORED_CALL_COLUMNS = "id, call_id, attempt, body, account_id, study_id, state, lease_expires_at, reserved_sequence"
-_STORED_ENTRY_COLUMNS = "account_id, sequence, kind, body, body_digest, previous_chain, chain, at"
 
 AUDITED_CALLS = """
     SELECT id, call_id, attempt, CASE WHEN (id <= ?2, CASE WHEN id <= ?2 THEN id END) IS (
@@ -52,74 +51,9 @@ One that its key does not lead to has no body, and so has one whose key is where
 """
 
 
-@contextmanager
-def _decoding() -> Iterator[None]:
-    try:
-        yield
-    except (KeyError, TypeError, ValueError):
-        raise errors.StoreCorruptError("a stored row cannot be read", problem="row") from None
-
-
-def _typed(row: Sequence[Any], types: Sequence[type]) -> Sequence[Any]:
-    """The row where each value is what its column says: damage can turn any value into one of another type."""
-    if [type(value) for value in row] != list(types):
-        raise errors.StoreCorruptError("a stored row cannot be read", problem="row")
-    return row
-
-
-def _totals(values: Sequence[int]) -> Totals:
-    tallies = [Tally(values[index], values[index + 1]) for index in range(0, 8, 2)]
-    return Totals(*tallies)
-
-
-def _tally_values(totals: Totals) -> tuple[int, ...]:
-    tallies = (totals.charged, totals.reserved, totals.held, totals.resolved)
-    return tuple(value for tally in tallies for value in (tally.nanos, tally.count))
-
-
-def account_from_row(row: Sequence[Any]) -> Account:
-    """An account from `ACCOUNT_COLUMNS`."""
-    account_id, currency, granted_nanos, prior_spend_nanos, head_sequence, head_chain, *tallies = _typed(
-        row, _ACCOUNT_TYPES
-    )
-    return Account(account_id, currency, granted_nanos, prior_spend_nanos, _totals(tallies), head_sequence, head_chain)
-
-
-def study_from_row(row: Sequence[Any]) -> Study:
-    """A study from `STUDY_COLUMNS`."""
-    study_id, account_id, cap_nanos, call_ceiling_nanos, max_in_flight, manifest_digest, opened_sequence, *tallies = (
-        _typed(row, _STUDY_TYPES)
-    )
-    return Study(
-        study_id,
-        account_id,
-        cap_nanos,
-        call_ceiling_nanos,
-        max_in_flight,
-        manifest_digest,
-        opened_sequence,
-        _totals(tallies),
-    )
-
-
-def call_from_row(row: Sequence[Any]) -> Call:
-    """A call from `CALL_COLUMNS`."""
-    call_id, attempt, body = row
-    with _decoding():
-        call = call_from_json(json.loads(body))
-        if (call.call_id, call.attempt) != (call_id, attempt):
-            raise ValueError("the row's key is not its call's")
-    return call
-
-
-def entry_from_row(row: Sequence[Any]) -> Entry:
-    """A journal entry from `ENTRY_COLUMNS`; its digests are unchecked."""
-    return Entry(*_typed(row, _ENTRY_TYPES))
-
-
 def audited_call_from_row(row: Sequence[Any]) -> tuple[bytes, int, bytes]:
     """A call's key and JSON from `AUDITED_CALLS`, without the JSON where a column derived from it differs."""
-    call_id, attempt, body, *derived = _typed(row, (bytes, int, bytes, str, str, str, int, int))
+    call_id, attempt, body, *derived = typed(row, (bytes, int, bytes, str, str, str, int, int))
     try:
         value = json.loads(body)
         agrees = derived == [value[name] for name in _DERIVED_COLUMNS]
@@ -157,8 +91,8 @@ def find_study(db: sqlite3.Connection, study_id: str) -> Study | None:
 
 def find_request(db: sqlite3.Connection, request_id: str) -> RequestRecord | None:
     """What was done under a request id, or None."""
-    query = "SELECT request_id, inputs_digest, answer_nanos FROM requests WHERE request_id = ?"
-    return _one(db, query, request_id, lambda row: RequestRecord(*_typed(row, _REQUEST_TYPES)))
+    query = f"SELECT {REQUEST_COLUMNS} FROM requests WHERE request_id = ?"
+    return _one(db, query, request_id, request_from_row)
 
 
 def count_entries(db: sqlite3.Connection) -> int:
@@ -169,7 +103,7 @@ def count_entries(db: sqlite3.Connection) -> int:
     """
     heads = db.execute("SELECT coalesce(sum(head_sequence), 0) FROM accounts").fetchone()[0]
     last = db.execute("SELECT coalesce(max(rowid), 0) FROM journal").fetchone()[0]
-    return int(max(_typed((heads, last), (int, int))))
+    return int(max(typed((heads, last), (int, int))))
 
 
 def last_entry_at(db: sqlite3.Connection) -> int:
@@ -246,18 +180,13 @@ def save(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> RowIds:
 
     Gives where the new calls are kept.
     """
-    accounts = [_account_values(account) for account in changes.accounts.values()]
+    accounts = [account_values(account) for account in changes.accounts.values()]
     insert(db, "accounts", ACCOUNT_COLUMNS, accounts, _upsert("account_id", ACCOUNT_COLUMNS))
-    studies = [_study_values(study) for study in changes.studies.values()]
+    studies = [study_values(study) for study in changes.studies.values()]
     insert(db, "studies", STUDY_COLUMNS, studies, _upsert("study_id", STUDY_COLUMNS))
     new = _save_calls(db, changes, row_ids)
-    insert(
-        db,
-        "requests",
-        "request_id, inputs_digest, answer_nanos",
-        [(record.request_id, record.inputs_digest, record.answer_nanos) for record in changes.requests.values()],
-    )
-    insert(db, "journal", _STORED_ENTRY_COLUMNS, [_entry_values(entry) for entry in changes.entries])
+    insert(db, "requests", REQUEST_COLUMNS, [request_values(record) for record in changes.requests.values()])
+    insert(db, "journal", ENTRY_COLUMNS, [entry_values(entry) for entry in changes.entries])
     return new
 
 
@@ -304,41 +233,3 @@ def _payload_rows(changes: Changes, ids: RowIds) -> Iterator[tuple[int, bytes, b
 def _upsert(key: str, columns: str) -> str:
     changed = [name for name in columns.split(", ") if name not in key.split(", ")]
     return f"ON CONFLICT ({key}) DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in changed)
-
-
-def _account_values(account: Account) -> tuple[Any, ...]:
-    return (
-        account.account_id,
-        account.currency,
-        account.granted_nanos,
-        account.prior_spend_nanos,
-        account.head_sequence,
-        account.head_chain,
-        *_tally_values(account.totals),
-    )
-
-
-def _study_values(study: Study) -> tuple[Any, ...]:
-    return (
-        study.study_id,
-        study.account_id,
-        study.cap_nanos,
-        study.call_ceiling_nanos,
-        study.max_in_flight,
-        study.manifest_digest,
-        study.opened_sequence,
-        *_tally_values(study.totals),
-    )
-
-
-def _entry_values(entry: Entry) -> tuple[Any, ...]:
-    return (
-        entry.account_id,
-        entry.sequence,
-        entry.kind,
-        entry.body.decode(),
-        entry.body_digest,
-        entry.previous_chain,
-        entry.chain,
-        entry.at,
-    )
