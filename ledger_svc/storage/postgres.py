@@ -27,7 +27,14 @@ from ledger_svc.storage.base import Balances
 from ledger_svc.storage.postgres_connection import Pool, PostgresOptions, connect, connection_text, open_pool
 from ledger_svc.storage.postgres_errors import OvertakenError
 from ledger_svc.storage.postgres_schema import Connection, check_version, migrate
-from ledger_svc.storage.rows import CALL_COLUMNS, STUDY_COLUMNS, call_from_row, entry_from_row, study_from_row
+from ledger_svc.storage.rows import (
+    CALL_COLUMNS,
+    STUDY_COLUMNS,
+    call_from_row,
+    entry_from_row,
+    in_states,
+    study_from_row,
+)
 from ledger_svc.workspace import Wanted, Workspace
 
 T = TypeVar("T")
@@ -261,12 +268,11 @@ async def _calls(
 ) -> list[Call]:
     query = (
         f"SELECT {CALL_COLUMNS} FROM calls WHERE {column} = %(id)s AND reserved_sequence > %(after)s "
-        "AND state = ANY(%(states)s) ORDER BY reserved_sequence LIMIT %(limit)s"
+        f"AND {in_states(states)} ORDER BY reserved_sequence LIMIT %(limit)s"
     )
     values = {
         "id": rows.searchable(value),
         "after": after_sequence,
-        "states": [str(state) for state in states],
         "limit": limit,
     }
     return [call_from_row(row) for row in await rows.fetch(db, query, values)]

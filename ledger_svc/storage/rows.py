@@ -5,13 +5,13 @@ A row that is none raises StoreCorruptError. Both keep the same columns; how a b
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ledger_svc import errors
 from ledger_svc.budgets import Account, Study, Tally, Totals
-from ledger_svc.calls import Call
+from ledger_svc.calls import Call, CallState
 from ledger_svc.codec import call_from_json
 from ledger_svc.journal import Entry
 from ledger_svc.workspace import RequestRecord
@@ -32,6 +32,15 @@ _ACCOUNT_TYPES = (str, str, int, int, int, bytes, *_TALLY_TYPES)
 _STUDY_TYPES = (str, str, int, int, int, bytes, int, *_TALLY_TYPES)
 _ENTRY_TYPES = (str, int, str, bytes, bytes, bytes, bytes, int)
 _REQUEST_TYPES = (str, bytes, int)
+
+
+def in_states(states: Collection[CallState]) -> str:
+    """The condition that a call is in one of these states, written so that the indexes of held calls are found.
+
+    A partial index is used only where the query names its state itself, and as the index does.
+    """
+    names = [f"'{state.value}'" for state in CallState if state in states]
+    return f"state = {names[0]}" if len(names) == 1 else f"state IN ({', '.join(names)})" if names else "false"
 
 
 @contextmanager

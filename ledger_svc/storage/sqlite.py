@@ -21,7 +21,14 @@ from ledger_svc.storage.base import Balances
 from ledger_svc.storage.clock import SteadyClock, elapsed_nanos, wall_nanos
 from ledger_svc.storage.head import HeadMark
 from ledger_svc.storage.lock import FileLock
-from ledger_svc.storage.rows import CALL_COLUMNS, STUDY_COLUMNS, call_from_row, entry_from_row, study_from_row
+from ledger_svc.storage.rows import (
+    CALL_COLUMNS,
+    STUDY_COLUMNS,
+    call_from_row,
+    entry_from_row,
+    in_states,
+    study_from_row,
+)
 from ledger_svc.storage.sqlite_errors import translated
 from ledger_svc.storage.sqlite_keys import RecentKeys, find_ids, last_multiple, last_row_id
 from ledger_svc.storage.sqlite_schema import migrate
@@ -206,13 +213,7 @@ class SqliteStore:
 
     async def calls(self, study_id: str, states: Collection[CallState], after_sequence: int, limit: int) -> list[Call]:
         """See `Store.calls`."""
-        marks = ", ".join("?" * len(states))
-        query = (
-            f"SELECT {CALL_COLUMNS} FROM calls WHERE study_id = ? AND reserved_sequence > ? "
-            f"AND state IN ({marks}) ORDER BY reserved_sequence LIMIT ?"
-        )
-        values = (study_id, after_sequence, *states, limit)
-        return await self._read(lambda db: [call_from_row(row) for row in db.execute(query, values)])
+        return await self._read(lambda db: _calls(db, "study_id", study_id, states, after_sequence, limit))
 
     async def payload(self, call_id: bytes, digest: bytes) -> bytes | None:
         """See `Store.payload`."""
@@ -278,13 +279,7 @@ class SqliteStore:
         self, account_id: str, states: Collection[CallState], after_sequence: int, limit: int
     ) -> list[Call]:
         """See `Store.calls_of_account`."""
-        marks = ", ".join("?" * len(states))
-        query = (
-            f"SELECT {CALL_COLUMNS} FROM calls WHERE account_id = ? AND reserved_sequence > ? "
-            f"AND state IN ({marks}) ORDER BY reserved_sequence LIMIT ?"
-        )
-        values = (account_id, after_sequence, *states, limit)
-        return await self._read(lambda db: [call_from_row(row) for row in db.execute(query, values)])
+        return await self._read(lambda db: _calls(db, "account_id", account_id, states, after_sequence, limit))
 
 
 def _wal_of(path: Path) -> Path:
@@ -342,6 +337,16 @@ def _snapshot(db: sqlite3.Connection) -> Iterator[None]:
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
+
+
+def _calls(
+    db: sqlite3.Connection, column: str, value: str, states: Collection[CallState], after_sequence: int, limit: int
+) -> list[Call]:
+    query = (
+        f"SELECT {CALL_COLUMNS} FROM calls WHERE {column} = ? AND reserved_sequence > ? "
+        f"AND {in_states(states)} ORDER BY reserved_sequence LIMIT ?"
+    )
+    return [call_from_row(row) for row in db.execute(query, (value, after_sequence, limit))]
 
 
 def _studies(db: sqlite3.Connection, account: Account, after_sequence: int, limit: int) -> list[Study]:
