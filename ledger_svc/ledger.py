@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from countersign.kit.canonical import sha256
 from ledger_svc import errors, limits
 from ledger_svc.audit import Auditor, Difference, Head
-from ledger_svc.budgets import Study
+from ledger_svc.budgets import Account, Study
 from ledger_svc.calls import Call, CallState, ReceiptFacts
 from ledger_svc.commands.base import Command
 from ledger_svc.commands.leases import ExpireOverdue
@@ -49,6 +49,14 @@ class BalancePage:
 
     balances: Balances
     next_sequence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountPage:
+    """A page of accounts; `next_id` is after which id the next page begins, empty at the end."""
+
+    accounts: Sequence[Account]
+    next_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +175,13 @@ class Ledger:
         page = found.studies[:page_size]
         following = page[-1].opened_sequence if len(found.studies) > page_size else None
         return BalancePage(Balances(found.account, page), following)
+
+    async def accounts(self, after_id: str, page_size: int) -> AccountPage:
+        """A page of all accounts, in the order of their ids, of those after one; empty stands before all."""
+        await self._expire_overdue()
+        found = await self._watched(self._store.accounts(after_id, page_size + 1))
+        page = found[:page_size]
+        return AccountPage(page, page[-1].account_id if len(found) > page_size else "")
 
     async def verify(self, account_id: str | None, expected: Iterable[Head] = ()) -> Verification:
         """Verify one account's journal and balances, or those of all (None).

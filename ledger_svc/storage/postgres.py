@@ -28,8 +28,10 @@ from ledger_svc.storage.postgres_connection import Pool, PostgresOptions, connec
 from ledger_svc.storage.postgres_errors import OvertakenError
 from ledger_svc.storage.postgres_schema import Connection, check_version, migrate
 from ledger_svc.storage.rows import (
+    ACCOUNT_COLUMNS,
     CALL_COLUMNS,
     STUDY_COLUMNS,
+    account_from_row,
     call_from_row,
     entry_from_row,
     in_states,
@@ -155,6 +157,14 @@ class PostgresStore:
             return Balances(account, [] if study is None or study.account_id != account_id else [study])
 
         return await self._run(query)
+
+    async def accounts(self, after_id: str, limit: int) -> list[Account]:
+        """See `Store.accounts`."""
+        query = (
+            f"SELECT {ACCOUNT_COLUMNS} FROM accounts WHERE account_id > %(after)s ORDER BY account_id LIMIT %(limit)s"
+        )
+        values = {"after": after_id, "limit": limit}
+        return [account_from_row(row) for row in await self._run(lambda db: rows.fetch(db, query, values))]
 
     async def study(self, study_id: str) -> Study | None:
         """See `Store.study`."""

@@ -22,8 +22,10 @@ from ledger_svc.storage.clock import SteadyClock, elapsed_nanos, wall_nanos
 from ledger_svc.storage.head import HeadMark
 from ledger_svc.storage.lock import FileLock
 from ledger_svc.storage.rows import (
+    ACCOUNT_COLUMNS,
     CALL_COLUMNS,
     STUDY_COLUMNS,
+    account_from_row,
     call_from_row,
     entry_from_row,
     in_states,
@@ -196,6 +198,11 @@ class SqliteStore:
             return Balances(account, [] if study is None or study.account_id != account_id else [study])
 
         return await self._read(query)
+
+    async def accounts(self, after_id: str, limit: int) -> list[Account]:
+        """See `Store.accounts`."""
+        query = f"SELECT {ACCOUNT_COLUMNS} FROM accounts WHERE account_id > ? ORDER BY account_id LIMIT ?"
+        return await self._read(lambda db: [account_from_row(row) for row in db.execute(query, (after_id, limit))])
 
     async def study(self, study_id: str) -> Study | None:
         """See `Store.study`."""
