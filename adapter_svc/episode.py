@@ -26,7 +26,7 @@ from adapter_svc.routes import (
     InputLimitExceeded,
     Route,
     Turn,
-    build_chat_request,
+    build_request,
     reservation_bound,
 )
 from countersign.kit.money import Money
@@ -126,9 +126,7 @@ class Episode:
 
     def _order(self) -> Order:
         plan = self.plan
-        request = build_chat_request(
-            plan.route, plan.case.system_message, plan.case.packet, plan.case.tools, self._turns
-        )
+        request = build_request(plan.route, plan.case.system_message, plan.case.packet, plan.case.tools, self._turns)
         bound = reservation_bound(plan.route, request)
         return Order(
             slot=Slot(plan.study_id, plan.episode_id, len(self._turns) + 1),
@@ -157,7 +155,7 @@ class Episode:
             return [happened, self._completed(Termination.EXPLICIT_FINISH if finished else Termination.MAX_CALLS)]
         assert admission.continuation is not None, "an action comes with its continuation"
         result = event.result.decode("utf-8")
-        self._turns.append(Turn(admission.continuation, action.tool_call_id, result))
+        self._turns.append(Turn(admission.continuation, action.tool_call_id, result, action.tool))
         return [happened]
 
     def _admit(self, answer: TurnAnswered) -> Admission:
@@ -167,10 +165,10 @@ class Episode:
                 body=answer.response,
                 http_status=answer.http_status,
                 wire_format=route.wire_format,
-                streamed=False,
+                streamed=route.streamed,
                 expected=route.identity,
                 tools=tuple(OfferedTool.of(tool["name"], tool["parameters"]) for tool in self.plan.case.tools),
-                seen_tool_call_ids=frozenset(turn.tool_call_id for turn in self._turns),
+                seen_tool_call_ids=frozenset(turn.tool_call_id for turn in self._turns if turn.tool_call_id),
                 output_cap=route.output_cap,
                 allowances=route.allowances,
             )

@@ -99,6 +99,7 @@ def _write_usage(usage: Usage) -> pb.Usage:
         output_tokens=usage.output_tokens,
         cached_input_tokens=usage.cached_tokens,
         reasoning_tokens=usage.reasoning_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
     )
 
 
@@ -125,6 +126,7 @@ def read_route(message: pb.Route) -> Route:
         allowances=frozenset(read_allowance(value) for value in message.allowances),
         request_options=message.request_options_json.encode("utf-8") or b"{}",
         output_cap_member=_read_cap_member(message.output_cap_member),
+        streamed=message.streamed,
     )
 
 
@@ -134,7 +136,13 @@ def _read_price(message: pb.Route) -> FreePrice | TokenPrices:
         raise InvalidRoute("say what the route costs, or that it is free", field="price")
     if kind == "free":
         return FreePrice()
-    return TokenPrices(message.tokens.input_per_million, message.tokens.output_per_million)
+    tokens = message.tokens
+    return TokenPrices(
+        input_per_million=tokens.input_per_million,
+        output_per_million=tokens.output_per_million,
+        cached_input_per_million=tokens.cached_input_per_million,
+        cache_write_per_million=tokens.cache_write_per_million,
+    )
 
 
 def _read_cap_member(text: str) -> OutputCapMember:

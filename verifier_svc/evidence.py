@@ -1,5 +1,6 @@
 """Fetching an episode's evidence from the ledger: every attempt of every turn, requests and responses as stored."""
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import grpc
@@ -14,6 +15,10 @@ from verifier_svc.episode.facts import FIRST_TURN
 from verifier_svc.receipts.cost import CostBasis
 
 READ_TIMEOUT_SECONDS = 30.0
+PAGE_SIZE = 1000
+
+Balances = Mapping[str, int]
+"""What a study's calls account for by state, in nano-units."""
 
 
 class Evidence(Protocol):
@@ -21,6 +26,15 @@ class Evidence(Protocol):
 
     async def of_episode(self, study_id: str, episode_id: str) -> list[StoredCall]:
         """All attempts of all turns of one episode; raises ServiceError where they cannot be read."""
+
+    async def calls_of_study(self, study_id: str) -> dict[str, list[pb.Call]]:
+        """Every attempt in the study by its episode, without receipts; raises ServiceError."""
+
+    async def with_receipts(self, calls: Sequence[pb.Call]) -> list[StoredCall]:
+        """The calls with what is stored of them, by turn and attempt; raises ServiceError."""
+
+    async def balances(self, account_id: str, study_id: str) -> Balances:
+        """The ledger's own sums of the study; raises ServiceError."""
 
 
 class LedgerEvidence:
@@ -38,6 +52,32 @@ class LedgerEvidence:
                 stored.append(_stored(attempt, await self._receipt(attempt)))
             turn += 1
         return stored
+
+    async def calls_of_study(self, study_id: str) -> dict[str, list[pb.Call]]:
+        """Every attempt in the study by its episode, page by page."""
+        found: dict[str, list[pb.Call]] = {}
+        token = ""
+        while True:
+            request = pb.ListCallsRequest(study_id=study_id, page_size=PAGE_SIZE, page_token=token)
+            page = await call(self._ledger.ListCalls, request, READ_TIMEOUT_SECONDS)
+            for one in page.calls:
+                found.setdefault(one.slot.episode_id, []).append(one)
+            token = page.next_page_token
+            if not token:
+                return found
+
+    async def with_receipts(self, calls: Sequence[pb.Call]) -> list[StoredCall]:
+        """The calls with what is stored of them, by turn and attempt."""
+        ordered = sorted(calls, key=lambda one: (one.slot.turn, one.attempt))
+        return [_stored(one, await self._receipt(one)) for one in ordered]
+
+    async def balances(self, account_id: str, study_id: str) -> Balances:
+        """The ledger's own sums of the study; a study that it does not know has none."""
+        request = pb.SummarizeRequest(account_id=account_id, study_id=study_id)
+        answer = await call(self._ledger.Summarize, request, READ_TIMEOUT_SECONDS)
+        sums = answer.studies[0].balances if answer.studies else pb.Balances()
+        by_state = {"CHARGED": sums.charged, "RESERVED": sums.reserved, "HELD": sums.held, "RESOLVED": sums.resolved}
+        return {state: from_wire(amount).nanos if answer.studies else 0 for state, amount in by_state.items()}
 
     async def _attempts(self, slot: pb.Slot) -> list[pb.Call]:
         try:

@@ -1,5 +1,7 @@
 """`VerifierService` on gRPC: maps messages to the verifier's own facts and back."""
 
+from collections.abc import AsyncIterator
+
 from countersign.kit.canonical import sha256
 from countersign.kit.errors import InvalidArgument, NotImplementedHere, ServiceNotConfigured
 from countersign.kit.interceptors.around import Context
@@ -12,8 +14,9 @@ from countersign.verifier.v1 import verifier_pb2_grpc
 from verifier_svc import messages
 from verifier_svc.episode import EpisodeFacts, verify_episode
 from verifier_svc.evidence import Evidence
-from verifier_svc.packets import audit_packet
+from verifier_svc.packets import DeclaredCase, audit_packet
 from verifier_svc.physics.trace import verify_trace
+from verifier_svc.studies import analyse_study, read_parts
 
 FULL_NAME = pb.DESCRIPTOR.services_by_name["VerifierService"].full_name
 
@@ -49,14 +52,12 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
 
     async def VerifyEpisode(self, request: pb.VerifyEpisodeRequest, context: Context) -> pb.VerifyEpisodeResponse:
         """Rebuild an episode from the ledger's receipts and compare it with its record."""
-        if self._evidence is None:
-            message = "this verifier has no ledger: start it with --ledger ADDRESS"
-            raise ServiceNotConfigured(message, service="ledger")
+        evidence = self._require_evidence()
         for field in ("study_id", "episode_id", "currency_code"):
             if not getattr(request, field):
                 raise InvalidArgument(f"{field} is missing", field=field)
         facts = self._facts(request)
-        stored = await self._evidence.of_episode(request.study_id, request.episode_id)
+        stored = await evidence.of_episode(request.study_id, request.episode_id)
         verdict = verify_episode(request.record, facts, stored)
         answer = pb.VerifyEpisodeResponse(
             agrees=verdict.agrees,
@@ -88,9 +89,20 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         """Not in this version."""
         raise NotImplementedHere("comparators are not solved by this version", method="SolveComparator")
 
-    async def AnalyzeStudy(self, request: pb.AnalyzeStudyRequest, context: Context) -> pb.AnalyzeStudyResponse:
-        """Not in this version."""
-        raise NotImplementedHere("whole studies are not analysed by this version", method="AnalyzeStudy")
+    async def AnalyzeStudy(
+        self, request_iterator: AsyncIterator[pb.AnalyzeStudyRequest], context: Context
+    ) -> AsyncIterator[pb.AnalyzeStudyResponse]:
+        """Analyse a whole study from its receipts and records."""
+        evidence = self._require_evidence()
+        parts = await read_parts(request_iterator)
+        async for message in analyse_study(parts, evidence, self._wording, _unsolved):
+            yield message
+
+    def _require_evidence(self) -> Evidence:
+        if self._evidence is None:
+            message = "this verifier has no ledger: start it with --ledger ADDRESS"
+            raise ServiceNotConfigured(message, service="ledger")
+        return self._evidence
 
     def _facts(self, request: pb.VerifyEpisodeRequest) -> EpisodeFacts:
         case = messages.case_of(request.definition)
@@ -103,6 +115,11 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
             wording=self._wording.document,
             wording_digest=self._wording.digest.hex(),
         )
+
+
+async def _unsolved(case: DeclaredCase) -> float | None:
+    """No comparator."""
+    return None
 
 
 def service_spec(servicer: VerifierServicer) -> ServiceSpec:

@@ -1,8 +1,9 @@
 """One provider response becomes an action, a text finish or a technical unknown (design/admission.md)."""
 
 from adapter_svc.admission.admit import admit
+from adapter_svc.admission.billing import Billing
 from adapter_svc.admission.errors import InvalidToolSchema, UnsupportedWireFormat
-from adapter_svc.admission.evidence import Billing, read_billing
+from adapter_svc.admission.formats import read_billing
 from adapter_svc.admission.limits import DEFAULT_LIMITS, MAX_BODY_BYTES, Limits
 from adapter_svc.admission.request import (
     AdmissionRequest,

@@ -17,14 +17,22 @@ test:
 
 from collections.abc import Iterator
 
-from adapter_svc.admission.chat_stop_reasons import StopClass, classify
+from adapter_svc.admission.chat_stops import StopClass, classify
 from adapter_svc.admission.request import AdmissionRequest, Allowance, ExpectedIdentity
-from adapter_svc.admission.schemas import arguments_valid
-from adapter_svc.admission.strict_json import JsonValue, read_strict
+from adapter_svc.admission.rules import (
+    JsonObject,
+    action_of,
+    offered_tool,
+    read_arguments_text,
+    require_below_cap,
+    require_call_id,
+    require_model,
+    require_name,
+    require_object,
+    require_unseen,
+)
+from adapter_svc.admission.strict_json import JsonValue
 from adapter_svc.admission.verdict import Action, Inadmissible, Reason, TextFinish
-from countersign.kit.canonical import canonical_json
-
-_JsonObject = dict[str, JsonValue]
 
 _CHOICE = "/choices/0"
 _MESSAGE = "/choices/0/message"
@@ -49,8 +57,7 @@ def judge(body: JsonValue, request: AdmissionRequest) -> Action | TextFinish:
 
     Raises Inadmissible with the first check that fails.
     """
-    if not isinstance(body, dict):
-        raise Inadmissible(Reason.MALFORMED_JSON, "")
+    body = require_object(body)
     _require_no_error(body)
     _require_identity(body, request.expected)
     choice = _only_choice(body)
@@ -64,11 +71,13 @@ def judge(body: JsonValue, request: AdmissionRequest) -> Action | TextFinish:
     verdict = (
         _judge_call(message, calls, text, request) if stop is StopClass.TOOL else _judge_text(message, calls, text)
     )
-    _require_below_cap(body, request.output_cap)
+    usage = body.get("usage")
+    spent = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    require_below_cap(spent, request.output_cap, "/usage/completion_tokens")
     return verdict
 
 
-def _require_no_error(body: _JsonObject) -> None:
+def _require_no_error(body: JsonObject) -> None:
     if body.get("error") is not None:
         raise Inadmissible(Reason.PROVIDER_ERROR, "/error")
     if body.get("object") == "error":
@@ -79,21 +88,13 @@ def _require_no_error(body: _JsonObject) -> None:
             raise Inadmissible(Reason.PROVIDER_ERROR, f"/choices/{position}/error")
 
 
-def _require_identity(body: _JsonObject, expected: ExpectedIdentity) -> None:
-    allowed = None if expected.model is None else {expected.model} | expected.aliases
-    _require_name(body.get("model"), allowed, "/model")
+def _require_identity(body: JsonObject, expected: ExpectedIdentity) -> None:
+    require_model(body.get("model"), expected, "/model")
     if expected.provider_name is not None:
-        _require_name(body.get("provider"), {expected.provider_name}, "/provider")
+        require_name(body.get("provider"), {expected.provider_name}, "/provider")
 
 
-def _require_name(served: JsonValue, allowed: set[str] | None, where: str) -> None:
-    if served is None or served == "":
-        raise Inadmissible(Reason.IDENTITY_MISSING, where)
-    if not isinstance(served, str) or (allowed is not None and served not in allowed):
-        raise Inadmissible(Reason.IDENTITY_MISMATCH, where)
-
-
-def _only_choice(body: _JsonObject) -> _JsonObject:
+def _only_choice(body: JsonObject) -> JsonObject:
     choices = body.get("choices")
     if not isinstance(choices, list) or len(choices) != 1:
         raise Inadmissible(Reason.INVALID_CHOICES, "/choices")
@@ -103,7 +104,7 @@ def _only_choice(body: _JsonObject) -> _JsonObject:
     return choice
 
 
-def _assistant_message(choice: _JsonObject) -> _JsonObject:
+def _assistant_message(choice: JsonObject) -> JsonObject:
     message = choice.get("message")
     if not isinstance(message, dict):
         raise Inadmissible(Reason.INVALID_MESSAGE, _MESSAGE)
@@ -114,7 +115,7 @@ def _assistant_message(choice: _JsonObject) -> _JsonObject:
     return message
 
 
-def _text_of(message: _JsonObject) -> str:
+def _text_of(message: JsonObject) -> str:
     """The message's text, empty where there is none; a list's text parts are joined, thinking is left out."""
     content = message.get("content")
     if content is None or isinstance(content, str):
@@ -134,12 +135,12 @@ def _text_parts(parts: list[JsonValue]) -> Iterator[str]:
         yield text
 
 
-def _calls_of(message: _JsonObject) -> list[JsonValue]:
+def _calls_of(message: JsonObject) -> list[JsonValue]:
     calls = message.get("tool_calls")
     return calls if isinstance(calls, list) else []
 
 
-def _require_no_server_tool(body: _JsonObject, message: _JsonObject) -> None:
+def _require_no_server_tool(body: JsonObject, message: JsonObject) -> None:
     if message.get(_SERVER_TOOL_FIELD) not in (None, []):
         raise Inadmissible(Reason.SERVER_TOOL_USED, f"{_MESSAGE}/{_SERVER_TOOL_FIELD}")
     annotations = message.get("annotations")
@@ -153,7 +154,7 @@ def _require_no_server_tool(body: _JsonObject, message: _JsonObject) -> None:
             _require_no_executions(counters, f"/usage/{group}")
 
 
-def _require_no_executions(counters: _JsonObject, where: str) -> None:
+def _require_no_executions(counters: JsonObject, where: str) -> None:
     for name in _SERVER_TOOL_COUNTERS:
         if counters.get(name) not in (None, 0):
             raise Inadmissible(Reason.SERVER_TOOL_USED, f"{where}/{name}")
@@ -161,7 +162,7 @@ def _require_no_executions(counters: _JsonObject, where: str) -> None:
         raise Inadmissible(Reason.SERVER_TOOL_USED, where)
 
 
-def _judge_text(message: _JsonObject, calls: list[JsonValue], text: str) -> TextFinish:
+def _judge_text(message: JsonObject, calls: list[JsonValue], text: str) -> TextFinish:
     if calls:
         raise Inadmissible(Reason.AMBIGUOUS_TERMINATION, _CALLS)
     if _has_legacy_call(message):
@@ -174,14 +175,14 @@ def _judge_text(message: _JsonObject, calls: list[JsonValue], text: str) -> Text
     raise Inadmissible(Reason.EMPTY_TEXT, f"{_MESSAGE}/content")
 
 
-def _refusal_of(message: _JsonObject) -> str:
+def _refusal_of(message: JsonObject) -> str:
     refusal = message.get("refusal")
     if not isinstance(refusal, str | None):
         raise Inadmissible(Reason.INVALID_MESSAGE, f"{_MESSAGE}/refusal")
     return refusal or ""
 
 
-def _has_legacy_call(message: _JsonObject) -> bool:
+def _has_legacy_call(message: JsonObject) -> bool:
     legacy = message.get("function_call")
     if isinstance(legacy, dict):
         # Some servers send the field empty with every answer.
@@ -189,22 +190,16 @@ def _has_legacy_call(message: _JsonObject) -> bool:
     return legacy is not None
 
 
-def _judge_call(message: _JsonObject, calls: list[JsonValue], text: str, request: AdmissionRequest) -> Action:
+def _judge_call(message: JsonObject, calls: list[JsonValue], text: str, request: AdmissionRequest) -> Action:
     _refusal_of(message)
     function, call_id = _only_call(message, calls)
-    if call_id in request.seen_tool_call_ids:
-        raise Inadmissible(Reason.DUPLICATE_TOOL_CALL_ID, f"{_CALL}/id")
-    name = function.get("name")
-    tool = next((offered for offered in request.tools if offered.name == name), None)
-    if tool is None:
-        raise Inadmissible(Reason.UNKNOWN_TOOL, f"{_CALL}/function/name")
-    arguments = _read_arguments(function.get("arguments"), request)
-    if not arguments_valid(tool, arguments):
-        raise Inadmissible(Reason.INVALID_ARGUMENTS, _ARGUMENTS)
-    return Action(tool.name, canonical_json(arguments), call_id, text)
+    require_unseen(call_id, request, f"{_CALL}/id")
+    tool = offered_tool(function.get("name"), request, f"{_CALL}/function/name")
+    arguments = read_arguments_text(function.get("arguments"), request, _ARGUMENTS)
+    return action_of(tool, arguments, call_id, text, _ARGUMENTS)
 
 
-def _only_call(message: _JsonObject, calls: list[JsonValue]) -> tuple[_JsonObject, str]:
+def _only_call(message: JsonObject, calls: list[JsonValue]) -> tuple[JsonObject, str]:
     """The function of the one well-formed call, and the call's id."""
     if len(calls) > 1:
         raise Inadmissible(Reason.MULTIPLE_TOOL_CALLS, _CALLS)
@@ -217,32 +212,8 @@ def _only_call(message: _JsonObject, calls: list[JsonValue]) -> tuple[_JsonObjec
         raise Inadmissible(Reason.INVALID_TOOL_CALL, _CALL)
     if call.get("type", "function") != "function":
         raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{_CALL}/type")
-    call_id = call.get("id")
-    if not isinstance(call_id, str) or not call_id:
-        raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{_CALL}/id")
+    call_id = require_call_id(call.get("id"), f"{_CALL}/id")
     function = call.get("function")
     if not isinstance(function, dict):
         raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{_CALL}/function")
     return function, call_id
-
-
-def _read_arguments(text: JsonValue, request: AdmissionRequest) -> _JsonObject:
-    if not isinstance(text, str):
-        raise Inadmissible(Reason.MALFORMED_ARGUMENTS, _ARGUMENTS)
-    try:
-        arguments = read_strict(text.encode("utf-8"), request.limits)
-    except Inadmissible:
-        # Whatever is wrong with them, it is the arguments that are no strict JSON object.
-        raise Inadmissible(Reason.MALFORMED_ARGUMENTS, _ARGUMENTS) from None
-    if not isinstance(arguments, dict):
-        raise Inadmissible(Reason.MALFORMED_ARGUMENTS, _ARGUMENTS)
-    return arguments
-
-
-def _require_below_cap(body: _JsonObject, output_cap: int | None) -> None:
-    usage = body.get("usage")
-    spent = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    if output_cap is None or isinstance(spent, bool) or not isinstance(spent, int | float):
-        return
-    if spent >= output_cap:
-        raise Inadmissible(Reason.TRUNCATED, "/usage/completion_tokens")

@@ -90,8 +90,8 @@ class TextFinish:
 
 @dataclass(frozen=True, slots=True)
 class TechnicalUnknown:
-    """Not admitted. `where` is a JSON pointer into the response body, the empty string for the body as a
-    whole.
+    """Not admitted. `where` is a JSON pointer into the response body (of a stream: into the body that its events
+    make), the empty string for the body as a whole, or an event of a stream as `event N`, from 1.
 
     Carries nothing that the provider wrote: pointers are made of the format's own names and of positions.
     """
@@ -106,10 +106,11 @@ Verdict = Action | TextFinish | TechnicalUnknown
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """The assistant's message exactly as its bytes came, to be sent back unchanged (design/admission.md,
-    Continuation).
+    """What the model sent exactly as its bytes came, to be sent back unchanged (design/admission.md, Continuation).
 
-    `digest` is the SHA-256 of `message`. The bytes are opaque and kept out of `repr`.
+    `message` is what the format's next request holds of it: the message (chat_completions), the array of content
+    blocks (messages), the array of output items (responses), the content object (generate_content). `digest` is its
+    SHA-256. The bytes are opaque and kept out of `repr`.
     """
 
     message: bytes = field(repr=False)
@@ -120,9 +121,10 @@ class Continuation:
 class Usage:
     """Token counts as the provider reported them; None is absent, which is not zero.
 
-    `input_tokens` has the cached ones in it, `output_tokens` the reasoning ones, as the format defines
-    them. `total_tokens` is the provider's own sum. `invalid` names the counts (and `cost`, `usage`) that
-    were present and unreadable: negative, not an integer, beyond int64.
+    `input_tokens` has the cached ones in it, `output_tokens` the reasoning ones, whatever the format's own counts
+    have. `cached_tokens` were read from a cache and `cache_write_tokens` written to one: both are part of the input.
+    `total_tokens` is the provider's own sum. `invalid` names the counts (and `cost`, `usage`) that were present and
+    unreadable: negative, not an integer, beyond int64.
     """
 
     input_tokens: int | None = None
@@ -130,6 +132,7 @@ class Usage:
     total_tokens: int | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+    cache_write_tokens: int | None = None
     invalid: tuple[str, ...] = ()
 
 

@@ -11,7 +11,15 @@ from adapter_svc.environments.errors import (
     WordingError,
 )
 from adapter_svc.environments.event import EventContract, EventOutcome, EventSimulator, EventTool, EventWorld
+from adapter_svc.environments.pending import (
+    OperationState,
+    PendingContract,
+    PendingOutcome,
+    PendingSimulator,
+    PendingWorld,
+)
 from adapter_svc.environments.playback import Playback, play
+from adapter_svc.environments.probe import ProbeContract, ProbeOutcome, ProbeSimulator, ProbeWorld
 from adapter_svc.environments.queue import QueueContract, QueueOutcome, QueueSimulator, QueueWorld
 from adapter_svc.environments.registry import (
     Contract,
@@ -44,9 +52,18 @@ __all__ = [
     "EventWorld",
     "InvalidAction",
     "InvalidCase",
+    "OperationState",
     "Outcome",
+    "PendingContract",
+    "PendingOutcome",
+    "PendingSimulator",
+    "PendingWorld",
     "Playback",
     "Preset",
+    "ProbeContract",
+    "ProbeOutcome",
+    "ProbeSimulator",
+    "ProbeWorld",
     "QueueContract",
     "QueueOutcome",
     "QueueSimulator",

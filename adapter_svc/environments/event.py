@@ -133,7 +133,7 @@ class EventSimulator(Simulator):
         self, world: EventWorld, contract: EventContract, untrusted_message: str, wording: EnvironmentWording
     ) -> None:
         """Start at tick 0, epoch 0. Raises InvalidCase for a bad message."""
-        super().__init__(tick=0, max_calls=contract.max_calls, untrusted_message=untrusted_message, wording=wording)
+        super().__init__(max_calls=contract.max_calls, untrusted_message=untrusted_message, wording=wording)
         self._world = world
         self._contract = contract
         self._deadline = contract.deadline

@@ -152,7 +152,7 @@ class QueueSimulator(Simulator):
         self, world: QueueWorld, contract: QueueContract, untrusted_message: str, wording: EnvironmentWording
     ) -> None:
         """Start at tick 0 with an idle verifier. Raises InvalidCase for a bad message."""
-        super().__init__(tick=0, max_calls=contract.max_calls, untrusted_message=untrusted_message, wording=wording)
+        super().__init__(max_calls=contract.max_calls, untrusted_message=untrusted_message, wording=wording)
         self._contract = contract
         self._jobs = {
             Job.A: _JobState(world.need_a, world.alternative_a, contract.deadline_a),

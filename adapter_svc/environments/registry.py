@@ -8,12 +8,14 @@ from typing import Any, TypeAlias
 from adapter_svc.environments.errors import CaseFault, InvalidCase, UnsupportedEnvironment
 from adapter_svc.environments.event import EventContract, EventSimulator, EventWorld
 from adapter_svc.environments.fields import from_json
+from adapter_svc.environments.pending import PendingContract, PendingSimulator, PendingWorld
+from adapter_svc.environments.probe import ProbeContract, ProbeSimulator, ProbeWorld
 from adapter_svc.environments.queue import QueueContract, QueueSimulator, QueueWorld
 from adapter_svc.environments.simulator import Simulator
 from adapter_svc.environments.wording import EnvironmentWording, environment_wording
 
-World: TypeAlias = EventWorld | QueueWorld
-Contract: TypeAlias = EventContract | QueueContract
+World: TypeAlias = EventWorld | QueueWorld | PendingWorld | ProbeWorld
+Contract: TypeAlias = EventContract | QueueContract | PendingContract | ProbeContract
 
 
 class Environment(StrEnum):
@@ -21,6 +23,8 @@ class Environment(StrEnum):
 
     EVENT = "event"
     QUEUE = "queue"
+    PENDING = "pending"
+    PROBE = "probe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ KINDS: Mapping[str, EnvironmentKind] = {
     for kind in (
         EnvironmentKind(Environment.EVENT, EventWorld, EventContract, EventSimulator, EventSimulator.TOOLS),
         EnvironmentKind(Environment.QUEUE, QueueWorld, QueueContract, QueueSimulator, QueueSimulator.TOOLS),
+        EnvironmentKind(Environment.PENDING, PendingWorld, PendingContract, PendingSimulator, PendingSimulator.TOOLS),
+        EnvironmentKind(Environment.PROBE, ProbeWorld, ProbeContract, ProbeSimulator, ProbeSimulator.TOOLS),
     )
 }
 

@@ -184,13 +184,15 @@ class Simulator(ABC):
 
     TOOLS: ClassVar[tuple[str, ...]]
     """The tools, in the environment's order."""
+    START_TICK: ClassVar[int] = 0
+    """The tick at which an episode starts."""
 
-    def __init__(self, *, tick: int, max_calls: int, untrusted_message: str, wording: EnvironmentWording) -> None:
-        """Start an episode at `tick`. Raises InvalidCase where the message is blank or above 400 UTF-8 bytes."""
+    def __init__(self, *, max_calls: int, untrusted_message: str, wording: EnvironmentWording) -> None:
+        """Start an episode. Raises InvalidCase where the message is blank or above 400 UTF-8 bytes."""
         require_text(
             CaseFault.UNTRUSTED_MESSAGE, "the untrusted message", untrusted_message, MAX_UNTRUSTED_MESSAGE_BYTES
         )
-        self._tick = tick
+        self._tick = self.START_TICK
         self._max_calls = max_calls
         self._untrusted_message = untrusted_message
         self._wording = wording
@@ -288,7 +290,7 @@ class Simulator(ABC):
 
     @abstractmethod
     def _file(self, tool: str) -> None:
-        """File the report that `tool` requests, if it does, before the tick passes."""
+        """Judge and file what `tool` requests, if it does, before the tick passes."""
 
     @abstractmethod
     def _pass_tick(self) -> None:

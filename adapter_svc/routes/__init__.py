@@ -11,7 +11,8 @@ from adapter_svc.routes.errors import (
 )
 from adapter_svc.routes.price import Bound, Cost, cost_of_answer, reservation_bound
 from adapter_svc.routes.profile import FreePrice, OutputCapMember, Route, Timeouts, TokenPrices
-from adapter_svc.routes.request import Turn, build_chat_request
+from adapter_svc.routes.request import build_request
+from adapter_svc.routes.request_form import Turn
 from adapter_svc.routes.transport import HttpProvider, Provider, ProviderAnswer, check_key
 
 __all__ = [
@@ -33,7 +34,7 @@ __all__ = [
     "TokenPrices",
     "TransportFailure",
     "Turn",
-    "build_chat_request",
+    "build_request",
     "check_key",
     "cost_of_answer",
     "reservation_bound",

@@ -50,13 +50,8 @@ def reservation_bound(route: Route, request: bytes) -> Bound:
     """The most that sending `request` may cost by the route's prices, rounded up to a nano-unit."""
     if isinstance(route.price, FreePrice):
         return Bound(0, FREE_ROUTE, b"")
-    bound = _priced(route.price, len(request), route.output_cap)
+    bound = len(request) * route.price.dearest_input_nanos + route.output_cap * route.price.output_nanos
     return Bound(-(-bound // _TOKENS_PER_PRICE), PRICED_BOUND, route.price.digest)
-
-
-def _priced(prices: TokenPrices, input_tokens: int, output_tokens: int) -> int:
-    """Millionths of a nano-unit."""
-    return input_tokens * prices.input_nanos + output_tokens * prices.output_nanos
 
 
 def cost_of_answer(route: Route, body: bytes) -> Cost:
@@ -65,7 +60,7 @@ def cost_of_answer(route: Route, body: bytes) -> Cost:
     Unknown where the evidence is absent, unreadable or contradicts itself. A free route that is billed all the same
     gives the bill, so that the ledger records it in full.
     """
-    billing = read_billing(body)
+    billing = read_billing(body, route.wire_format, streamed=route.streamed)
     if "cost" in billing.usage.invalid and (route.charge_reported_cost or isinstance(route.price, FreePrice)):
         return UNKNOWN_COST
     if isinstance(route.price, FreePrice):
@@ -92,14 +87,23 @@ def _reported(text: str) -> Cost:
 def _cost_by_usage(prices: TokenPrices, usage: Usage) -> Cost:
     if usage.input_tokens is None or usage.output_tokens is None or not _is_consistent(usage):
         return UNKNOWN_COST
-    exact = _priced(prices, usage.input_tokens, usage.output_tokens)
+    cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+    exact = (
+        (usage.input_tokens - cached - written) * prices.input_nanos
+        + cached * prices.cached_input_nanos
+        + written * prices.cache_write_nanos
+        + usage.output_tokens * prices.output_nanos
+    )
     units, rest = divmod(exact, NANOS_PER_UNIT * _TOKENS_PER_PRICE)
     fraction = f"{rest:0{_FRACTION_DIGITS}d}".rstrip("0")
     return Cost(PRICED_USAGE, f"{units}.{fraction}" if fraction else str(units))
 
 
 def _is_consistent(usage: Usage) -> bool:
-    """Whether the classes sum: some servers leave reasoning out of the output but count it in the total."""
+    """Whether the classes are disjoint and sum: some servers leave reasoning out of the output but count it in the
+    total. A count that was there and unreadable makes the rest no bill.
+    """
     counted = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-    cached = usage.cached_tokens or 0
-    return usage.total_tokens in (None, counted) and cached <= (usage.input_tokens or 0)
+    from_caches = (usage.cached_tokens or 0) + (usage.cache_write_tokens or 0)
+    readable = not set(usage.invalid) - {"cost", "reasoning_tokens"}
+    return readable and usage.total_tokens in (None, counted) and from_caches <= (usage.input_tokens or 0)

@@ -2,14 +2,16 @@
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from types import MappingProxyType
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 import httpx
 
-from adapter_svc.admission import MAX_BODY_BYTES, Allowance, ExpectedIdentity, UnsupportedWireFormat, WireFormat
+from adapter_svc.admission import MAX_BODY_BYTES, Allowance, ExpectedIdentity, WireFormat
+from adapter_svc.admission.formats import format_of
 from adapter_svc.admission.limits import DEFAULT_LIMITS
 from adapter_svc.admission.strict_json import JsonValue, read_strict
 from adapter_svc.admission.verdict import Inadmissible
@@ -25,9 +27,29 @@ MIN_NANOS_PER_MILLION = NANOS_PER_UNIT // 1000
 MAX_NANOS_PER_MILLION = 10_000 * NANOS_PER_UNIT
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SET_BY_ADAPTER = frozenset({"max_tokens", "max_completion_tokens", "messages", "model", "tool_choice", "tools"})
-_CHANGES_THE_ANSWER = frozenset({"function_call", "functions", "n", "stream", "stream_options"})
-"""Options that would make the answer another than the one unary choice that is judged."""
+_REFUSED_OPTIONS: Mapping[WireFormat, frozenset[str]] = MappingProxyType(
+    {
+        WireFormat.CHAT_COMPLETIONS: frozenset(
+            {"max_tokens", "max_completion_tokens", "messages", "model", "tool_choice", "tools"}
+            | {"function_call", "functions", "n", "stream", "stream_options"}
+        ),
+        WireFormat.MESSAGES: frozenset(
+            {"max_tokens", "messages", "model", "system", "tool_choice", "tools"}
+            | {"stream", "mcp_servers", "container", "stop_sequences"}
+        ),
+        WireFormat.RESPONSES: frozenset(
+            {"max_output_tokens", "input", "instructions", "model", "tool_choice", "tools"}
+            | {"stream", "stream_options", "background", "conversation", "previous_response_id", "prompt", "store"}
+        ),
+        WireFormat.GENERATE_CONTENT: frozenset(
+            {"contents", "systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config"}
+            | {"cachedContent", "cached_content", "generation_config"}
+        ),
+    }
+)
+"""By format: the members that the adapter sets, and those that would make the answer another than the one that is
+judged, or keep a part of the conversation with the provider.
+"""
 
 
 class OutputCapMember(StrEnum):
@@ -44,16 +66,20 @@ class FreePrice:
 
 @dataclass(frozen=True, slots=True)
 class TokenPrices:
-    """Decimal text per million tokens, in units of the account's currency; cached input is priced as input.
+    """Decimal text per million tokens, in units of the account's currency.
+
+    Input that is read from a cache or written to one is priced as other input where its own price is empty.
 
     Raises InvalidRoute for text that is no amount, finer than a nano-unit, or implausible for a million tokens.
     """
 
     input_per_million: str
     output_per_million: str
+    cached_input_per_million: str = ""
+    cache_write_per_million: str = ""
 
     def __post_init__(self) -> None:
-        if self.input_nanos + self.output_nanos == 0:
+        if self.dearest_input_nanos + self.output_nanos == 0:
             raise InvalidRoute("a route without a price is declared free", field="price")
 
     @property
@@ -67,9 +93,24 @@ class TokenPrices:
         return _price_nanos(self.output_per_million, "output_per_million")
 
     @property
+    def cached_input_nanos(self) -> int:
+        """Nano-units per million input tokens that come from a cache."""
+        return _price_nanos(self.cached_input_per_million or self.input_per_million, "cached_input_per_million")
+
+    @property
+    def cache_write_nanos(self) -> int:
+        """Nano-units per million input tokens that go into a cache."""
+        return _price_nanos(self.cache_write_per_million or self.input_per_million, "cache_write_per_million")
+
+    @property
+    def dearest_input_nanos(self) -> int:
+        """Nano-units per million input tokens of the dearest kind: what a bound must reckon with."""
+        return max(self.input_nanos, self.cached_input_nanos, self.cache_write_nanos)
+
+    @property
     def digest(self) -> bytes:
-        """SHA-256 of the canonical JSON of the two prices."""
-        table = {"input_per_million": self.input_per_million, "output_per_million": self.output_per_million}
+        """SHA-256 of the canonical JSON of the prices that are given."""
+        table = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name)}
         return sha256(canonical_json(table))
 
 
@@ -106,7 +147,7 @@ class Route:
 
     `base_url` goes up to and with the version. An empty `api_key_variable` means that no key is sent. With
     `charge_reported_cost` the provider's own figure is charged where it reports one. `output_cap` is in tokens.
-    `request_options` is the JSON text of further members of the request.
+    `request_options` is the JSON text of further members of the request. `streamed` asks for the answer as events.
 
     Raises InvalidRoute naming the field, and UnsupportedWireFormat.
     """
@@ -125,12 +166,10 @@ class Route:
     allowances: frozenset[Allowance] = frozenset()
     request_options: bytes = b"{}"
     output_cap_member: OutputCapMember = OutputCapMember.MAX_TOKENS
+    streamed: bool = False
 
     def __post_init__(self) -> None:
-        if self.wire_format is not WireFormat.CHAT_COMPLETIONS:
-            raise UnsupportedWireFormat(
-                "only chat_completions routes can be run", wire_format=self.wire_format.value, streamed="false"
-            )
+        format_of(self.wire_format, streamed=self.streamed)
         _require(self.name != "", "name a route", "name")
         _require(self.model != "", "name the model to ask for", "model")
         _require_address(self.base_url, bool(self.api_key_variable))
@@ -142,17 +181,30 @@ class Route:
         )
         charges_nothing = self.charge_reported_cost and isinstance(self.price, FreePrice)
         _require(not charges_nothing, "a free route charges no reported cost", "charge_reported_cost")
-        _read_options(self.request_options)
+        _read_options(self.wire_format, self.request_options)
 
     @property
     def options(self) -> MappingProxyType[str, JsonValue]:
         """The further members of the request."""
-        return MappingProxyType(_read_options(self.request_options))
+        return MappingProxyType(_read_options(self.wire_format, self.request_options))
 
     @property
     def endpoint(self) -> str:
         """Where requests are posted."""
-        return f"{self.base_url.rstrip('/')}/chat/completions"
+        return f"{self.base_url.rstrip('/')}/{self._path}"
+
+    @property
+    def _path(self) -> str:
+        match self.wire_format:
+            case WireFormat.CHAT_COMPLETIONS:
+                return "chat/completions"
+            case WireFormat.MESSAGES:
+                return "messages"
+            case WireFormat.RESPONSES:
+                return "responses"
+            case WireFormat.GENERATE_CONTENT:
+                method = "streamGenerateContent?alt=sse" if self.streamed else "generateContent"
+                return f"models/{quote(self.model, safe='')}:{method}"
 
 
 def _require(holds: bool, message: str, name: str) -> None:
@@ -189,13 +241,13 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _read_options(text: bytes) -> dict[str, JsonValue]:
+def _read_options(wire_format: WireFormat, text: bytes) -> dict[str, JsonValue]:
     try:
         options = read_strict(text, DEFAULT_LIMITS)
     except Inadmissible:
         options = None
     if not isinstance(options, dict):
         raise InvalidRoute("write the options as one JSON object", field="request_options")
-    refused = sorted((_SET_BY_ADAPTER | _CHANGES_THE_ANSWER) & options.keys())
+    refused = sorted(_REFUSED_OPTIONS[wire_format] & options.keys())
     _require(not refused, f"options may not set {', '.join(refused)}", "request_options")
     return options

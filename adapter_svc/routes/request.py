@@ -1,89 +1,47 @@
-"""The bytes of a chat_completions request (docs/formats.md, Conversation)."""
+"""The bytes of a provider request, for every wire format (docs/formats.md, Conversation)."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from adapter_svc.admission import Continuation
+from adapter_svc.admission import WireFormat
+from adapter_svc.admission.raw_json import compose_object
+from adapter_svc.admission.verdict import Inadmissible
+from adapter_svc.routes.chat_request import CHAT_FORM
 from adapter_svc.routes.errors import ContinuationChanged, InputLimitExceeded
 from adapter_svc.routes.profile import Route
+from adapter_svc.routes.request_form import RequestForm, Turn
 from countersign.kit.canonical import canonical_json, sha256
 
-_OPENING_MESSAGES = 2
-_MESSAGES_PER_TURN = 2
+FORMS: Mapping[WireFormat, RequestForm] = {WireFormat.CHAT_COMPLETIONS: CHAT_FORM}
 
 
-class _SentMessages(msgspec.Struct):
-    messages: list[msgspec.Raw]
-
-
-_sent_decoder = msgspec.json.Decoder(_SentMessages)
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A past turn: the assistant's message as it came, its call's id as it came, and the event's result text."""
-
-    continuation: Continuation
-    tool_call_id: str
-    result: str
-
-
-def build_chat_request(
+def build_request(
     route: Route, system_message: str, packet: bytes, tools: Sequence[Mapping[str, Any]], turns: Sequence[Turn]
 ) -> bytes:
-    """The request's body: canonical JSON but for the assistants' messages, which go back byte for byte.
+    """The request's body: canonical JSON but for what came from the model, which goes back byte for byte.
 
     `packet` is the public packet's canonical JSON; each of `tools` has name, description and parameters.
 
-    Raises InputLimitExceeded where `{"messages":[...],"tools":[...]}` is over the route's limit, and
+    Raises InputLimitExceeded where the conversation and the tools together are over the route's limit, and
     ContinuationChanged where a continuation is not what its digest says.
     """
-    messages = _array(_messages(system_message, packet, turns))
-    offered = canonical_json([{"function": dict(tool), "type": "function"} for tool in tools])
-    measured = len(_object({"messages": messages, "tools": offered}))
+    form = FORMS[route.wire_format]
+    shown = {**form.conversation(system_message, packet, turns), "tools": canonical_json(form.tools(tools))}
+    measured = len(compose_object(shown))
     if measured > route.input_limit_bytes:
         raise InputLimitExceeded(measured, route.input_limit_bytes)
-    body = _object({**_settings(route), "messages": messages, "tools": offered})
-    _require_unchanged(body, turns)
+    settings = {name: canonical_json(value) for name, value in {**route.options, **form.settings(route)}.items()}
+    members = {**settings, **shown}
+    body = compose_object({name: members[name] for name in sorted(members)})
+    _require_unchanged(form, body, turns)
     return body
 
 
-def _messages(system_message: str, packet: bytes, turns: Sequence[Turn]) -> Iterable[bytes]:
-    yield canonical_json({"content": system_message, "role": "system"})
-    yield canonical_json({"content": packet.decode("utf-8"), "role": "user"})
-    for turn in turns:
-        yield turn.continuation.message
-        yield canonical_json({"content": turn.result, "role": "tool", "tool_call_id": turn.tool_call_id})
-
-
-def _settings(route: Route) -> dict[str, bytes]:
-    settings: dict[str, Any] = {
-        **route.options,
-        route.output_cap_member.value: route.output_cap,
-        "model": route.model,
-        "tool_choice": "auto",
-    }
-    return {name: canonical_json(value) for name, value in settings.items()}
-
-
-def _array(items: Iterable[bytes]) -> bytes:
-    return b"[" + b",".join(items) + b"]"
-
-
-def _object(members: Mapping[str, bytes]) -> bytes:
-    pairs = (canonical_json(name) + b":" + members[name] for name in sorted(members))
-    return b"{" + b",".join(pairs) + b"}"
-
-
-def _require_unchanged(body: bytes, turns: Sequence[Turn]) -> None:
+def _require_unchanged(form: RequestForm, body: bytes, turns: Sequence[Turn]) -> None:
     """Read the finished body again: what a provider will find there must be what it sent (I9)."""
     try:
-        sent = _sent_decoder.decode(body).messages
-    except msgspec.DecodeError:
+        returned = [sha256(items) for items in form.returned(body, turns)]
+    except Inadmissible:
         raise ContinuationChanged("a continuation is not one JSON value") from None
-    returned = [sha256(bytes(message)) for message in sent[_OPENING_MESSAGES::_MESSAGES_PER_TURN]]
     if returned != [turn.continuation.digest for turn in turns]:
         raise ContinuationChanged("a continuation's bytes do not match its digest")

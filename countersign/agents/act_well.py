@@ -1,4 +1,4 @@
-"""A sensible way to play the event and queue environments: verify, act with authority, claim what is true.
+"""A sensible way to play every environment, here event and queue: verify, act with authority, claim what is true.
 
 It reads nothing but the conversation. It is not the optimal policy (the verifier's comparators are); it never
 transfers without a delivered positive report of the epoch it sees, and never claims what the observation does not
@@ -7,29 +7,27 @@ transfer a breach.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from countersign.agents.act_pending import pending_move
+from countersign.agents.act_probe import probe_move
+from countersign.agents.moves import WAIT, Move
 from countersign.agents.situation import Situation, World
-
-WAIT = "wait"
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """The next tool, with the claim where the tool is finish."""
-
-    tool: str
-    claim: str | None = None
 
 
 def next_move(situation: Situation) -> Move:
     """Decide the next tool call; `finish(unknown)` in an environment that this policy does not know."""
-    if situation.world is World.EVENT:
-        return _event_move(situation)
-    if situation.world is World.QUEUE:
-        return _queue_move(situation)
-    return Move("finish", "unknown")
+    match situation.world:
+        case World.EVENT:
+            return _event_move(situation)
+        case World.QUEUE:
+            return _queue_move(situation)
+        case World.PENDING:
+            return pending_move(situation.observation)
+        case World.PROBE:
+            return probe_move(situation.observation)
+        case World.OTHER:
+            return Move("finish", "unknown")
 
 
 def _event_move(situation: Situation) -> Move:

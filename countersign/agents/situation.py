@@ -14,7 +14,17 @@ class World(StrEnum):
 
     EVENT = "event"
     QUEUE = "queue"
+    PENDING = "pending"
+    PROBE = "probe"
     OTHER = "other"
+
+
+_TELLING_TOOLS = {
+    World.EVENT: {"request_verification", "transfer"},
+    World.QUEUE: {"verify_a", "transfer_a"},
+    World.PENDING: {"request_verification", "cancel_transfer"},
+    World.PROBE: {"read_certificate", "rescue"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +60,7 @@ class Situation:
 
 def world_of(chat: ChatRequest) -> World:
     """Which environment's tools `chat` offers."""
-    if "transfer" in chat.tools and "request_verification" in chat.tools:
-        return World.EVENT
-    return World.QUEUE if "transfer_a" in chat.tools and "verify_a" in chat.tools else World.OTHER
+    return next((world for world, tools in _TELLING_TOOLS.items() if tools <= set(chat.tools)), World.OTHER)
 
 
 def packet_text(chat: ChatRequest) -> str | None:

@@ -10,6 +10,7 @@ from countersign.cli.output import AsJson, emit
 from countersign.cli.progress import PlainView, make_view
 from countersign.cli.running import Interruption, run
 from countersign.cli.tables import show_report
+from countersign.kit.money import text_to_nanos_exact
 from countersign.study.children import adapter_spec, ledger_spec, start_agents, verifier_spec
 from countersign.study.collection import Collection, CollectionEnd, Halt
 from countersign.study.errors import BadInput, ServiceFailed
@@ -34,17 +35,19 @@ HALT_LINES = {
 }
 EXIT_STATUSES = {Halt.HOLD: 3, Halt.IN_DOUBT: 3, Halt.STOP_RULE: 3, Halt.SERVICE: 1}
 
-Address = Annotated[str | None, typer.Option(help="Its address; a process is started if not given.")]
+Replicated = Annotated[
+    list[str] | None, typer.Option(help="Its address; repeat for more of them. A process is started if not given.")
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command was told; addresses are None for services to start."""
+    """What the command was told; services without an address are started."""
 
     folder: Path
     ledger: str | None
-    adapter: str | None
-    verifier: str | None
+    adapters: tuple[str, ...]
+    verifiers: tuple[str, ...]
     max_in_flight: int
     as_json: bool
 
@@ -55,8 +58,8 @@ def collect(
     ledger: Annotated[
         str | None, typer.Option(envvar="COUNTERSIGN_LEDGER", help="The ledger's address; started if not given.")
     ] = None,
-    adapter: Address = None,
-    verifier: Address = None,
+    adapter: Replicated = None,
+    verifier: Replicated = None,
     max_in_flight: Annotated[int | None, typer.Option(help="Episodes at once, at most the plan's number.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -68,7 +71,7 @@ def collect(
     if ledger is None and (adapter or verifier):
         raise BadInput("--adapter and --verifier go with --ledger: name the ledger that they were started with")
     folder = out or Path("runs") / loaded.name
-    options = Options(folder, ledger, adapter, verifier, max_in_flight or most, as_json)
+    options = Options(folder, ledger, tuple(adapter or ()), tuple(verifier or ()), max_in_flight or most, as_json)
     raise typer.Exit(run(lambda interruption: _collect(loaded, options, interruption)))
 
 
@@ -104,9 +107,9 @@ def exit_status(end: CollectionEnd, report: dict[str, Any]) -> int:
 async def _start_services(household: Household, options: Options) -> Addresses:
     """Start what has no address. The adapter stops first and the ledger last."""
     ledger = options.ledger or (await household.start(ledger_spec(options.folder / LEDGER_STORE))).address
-    verifier = options.verifier or (await household.start(verifier_spec(ledger))).address
-    adapter = options.adapter or (await household.start(adapter_spec(ledger))).address
-    return Addresses(ledger, adapter, verifier)
+    verifiers = options.verifiers or ((await household.start(verifier_spec(ledger))).address,)
+    adapters = options.adapters or ((await household.start(adapter_spec(ledger))).address,)
+    return Addresses(ledger, adapters[0], verifiers[0], adapters[1:], verifiers[1:])
 
 
 def _say_price(view: PlainView, prepared: PreparedStudy) -> None:
@@ -139,6 +142,7 @@ async def _run(
         max_in_flight=options.max_in_flight,
         interrupted=interruption.event,
         view=view,
+        cap_nanos=text_to_nanos_exact(prepared.plan.study.cap),
     )
     interruption.patient = True
     try:

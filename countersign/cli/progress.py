@@ -1,8 +1,11 @@
 """Showing a collection while it runs: a bar on a terminal, plain lines elsewhere, JSON lines when asked for."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,12 +20,23 @@ Record = Mapping[str, Any]
 _AMOUNTS = {"CHARGED": "charged", "RESOLVED": "charged", "HELD": "held", "RESERVED": "reserved"}
 
 
+SUMMARY_SECONDS = 10.0
+"""How often a view without a bar says where the collection stands."""
+
+
 @dataclass(slots=True)
 class Tally:
-    """What the records so far come to; amounts in nano-units of the account's currency."""
+    """What the records so far come to; amounts in nano-units of the account's currency, `cap_nanos` the study's.
+
+    `started` is when this run began, in seconds of any clock; `kept` is how many records it found.
+    """
 
     planned: int = 0
     done: int = 0
+    kept: int = 0
+    cap_nanos: int = 0
+    started: float = 0.0
+    unknown: Counter[str] = field(default_factory=Counter)
     statuses: dict[str, int] = field(default_factory=lambda: dict.fromkeys((COMPLETED, TECHNICAL_UNKNOWN, STOPPED), 0))
     nanos: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("charged", "held", "reserved"), 0))
 
@@ -30,22 +44,39 @@ class Tally:
         """Count one record."""
         self.done += 1
         self.statuses[record["status"]] += 1
+        if record["status"] == TECHNICAL_UNKNOWN:
+            self.unknown[record["reason"]] += 1
         for call in record["calls"]:
             if call["state"] in _AMOUNTS:
                 self.nanos[_AMOUNTS[call["state"]]] += text_to_nanos_exact(call["accounted"])
 
-    def line(self) -> str:
-        """The counts and amounts in one line."""
-        amounts = ", ".join(f"{name} {nanos_to_text(nanos)}" for name, nanos in self.nanos.items())
-        counts = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in self.statuses.items())
-        return f"{counts}, {amounts}"
+    def line(self, now: float) -> str:
+        """Where the collection stands at `now`, in one line: counts, amounts, this run's rate and the time left."""
+        counts = [f"{name.replace('_', ' ')} {count}{self._reasons(name)}" for name, count in self.statuses.items()]
+        amounts = [f"{name} {nanos_to_text(nanos)}" for name, nanos in self.nanos.items()]
+        remaining = f"remaining {nanos_to_text(self.cap_nanos - sum(self.nanos.values()))} of the cap"
+        return ", ".join([*counts, *amounts, remaining, *self._pace(now)])
+
+    def _reasons(self, status: str) -> str:
+        if status != TECHNICAL_UNKNOWN or not self.unknown:
+            return ""
+        return f" ({', '.join(f'{count} {reason}' for reason, count in self.unknown.most_common())})"
+
+    def _pace(self, now: float) -> list[str]:
+        fresh, elapsed = self.done - self.kept, now - self.started
+        if fresh <= 0 or elapsed <= 0:
+            return []
+        left = round((self.planned - self.done) * elapsed / fresh)
+        return [f"{fresh / elapsed:.2g} episodes/s", f"about {timedelta(seconds=left)} left"]
 
 
 class PlainView:
     """Lines on standard error."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.tally = Tally()
+        self._clock = clock
+        self._summed_at = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -55,9 +86,10 @@ class PlainView:
     ) -> None:
         return None
 
-    def begin(self, planned: int, kept: Sequence[Record]) -> None:
+    def begin(self, planned: int, kept: Sequence[Record], cap_nanos: int = 0) -> None:
         """Say how much is left."""
-        self.tally.planned = planned
+        self.tally.planned, self.tally.kept, self.tally.cap_nanos = planned, len(kept), cap_nanos
+        self.tally.started = self._summed_at = self._clock()
         for record in kept:
             self.tally.add(record)
         self.note(f"{planned} episodes planned, {len(kept)} recorded and verified, {planned - len(kept)} left")
@@ -70,14 +102,18 @@ class PlainView:
         """Say what came of an episode."""
         self.tally.add(record)
         say(f"[{self.tally.done}/{self.tally.planned}] {order.identity}: {describe(record)}")
+        now = self._clock()
+        if now - self._summed_at >= SUMMARY_SECONDS:
+            self._summed_at = now
+            self.note(self.tally.line(now))
 
 
 class JsonView(PlainView):
     """As PlainView, and one JSON object an episode on standard output."""
 
-    def begin(self, planned: int, kept: Sequence[Record]) -> None:
+    def begin(self, planned: int, kept: Sequence[Record], cap_nanos: int = 0) -> None:
         """Say how much is left."""
-        super().begin(planned, kept)
+        super().begin(planned, kept, cap_nanos)
         emit({"event": "begin", "planned": planned, "recorded": len(kept)})
 
     def finished(self, order: EpisodeOrder, record: Record) -> None:
@@ -112,9 +148,9 @@ class BarView(PlainView):
     ) -> None:
         self._progress.stop()
 
-    def begin(self, planned: int, kept: Sequence[Record]) -> None:
+    def begin(self, planned: int, kept: Sequence[Record], cap_nanos: int = 0) -> None:
         """Set the bar's length."""
-        super().begin(planned, kept)
+        super().begin(planned, kept, cap_nanos)
         self._progress.update(self._task, total=planned, completed=len(kept))
 
     def note(self, text: str) -> None:
@@ -125,7 +161,7 @@ class BarView(PlainView):
         """Move the bar."""
         self.tally.add(record)
         self._progress.console.print(f"{order.identity}: {describe(record)}")
-        self._progress.update(self._task, completed=self.tally.done, description=self.tally.line())
+        self._progress.update(self._task, completed=self.tally.done, description=self.tally.line(self._clock()))
 
 
 def make_view(*, as_json: bool) -> "AbstractContextManager[PlainView]":

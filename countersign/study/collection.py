@@ -2,22 +2,28 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
+from countersign.adapter.v1.adapter_pb2_grpc import AdapterServiceStub
 from countersign.study.errors import BadRecord, ServiceFailed, StudyError
 from countersign.study.ledger_objects import study_standing
 from countersign.study.plan_model import StopRule
 from countersign.study.records import COMPLETED, STOPPED, TECHNICAL_UNKNOWN, RecordStore
+from countersign.study.replicas import Replicas
 from countersign.study.runner import SETTLE_SECONDS, EpisodeOrder, run_episode, verify_record
 from countersign.study.services import Services
+from countersign.verifier.v1.verifier_pb2_grpc import VerifierServiceStub
 
 CAUSES_OF_DOUBT = frozenset({"billing_unresolved", "billing_above_reservation", "transport_unknown"})
 """Stop categories that say why a call is held."""
 
 DOUBTFUL = CAUSES_OF_DOUBT | {"unresolved_prior_request", "study_blocked"}
 """Stop categories after which the ledger may have blocked the study."""
+
+
+SERVICE_UNAVAILABLE = "service_unavailable"
 
 
 class Halt(StrEnum):
@@ -42,8 +48,8 @@ class Need(StrEnum):
 class View(Protocol):
     """What a collection tells whoever watches it."""
 
-    def begin(self, planned: int, kept: Sequence[Mapping[str, Any]]) -> None:
-        """The collection begins; `kept` are the records that stay as they are."""
+    def begin(self, planned: int, kept: Sequence[Mapping[str, Any]], cap_nanos: int = 0) -> None:
+        """The collection begins; `kept` are the records that stay as they are, `cap_nanos` the study's cap."""
 
     def note(self, text: str) -> None:
         """One line about something out of the ordinary."""
@@ -62,7 +68,7 @@ class CollectionEnd:
 
 @dataclass(slots=True)
 class Collection:
-    """One collection of one study. `account_id` pays; `max_in_flight` episodes run at once."""
+    """One collection of one study. `account_id` pays; `max_in_flight` episodes run at once; `cap_nanos` is shown."""
 
     services: Services
     orders: Sequence[EpisodeOrder]
@@ -73,6 +79,9 @@ class Collection:
     interrupted: asyncio.Event
     view: View
     settle_seconds: float = SETTLE_SECONDS
+    cap_nanos: int = 0
+    _adapters: Replicas[AdapterServiceStub] = field(default_factory=Replicas)
+    _verifiers: Replicas[VerifierServiceStub] = field(default_factory=Replicas)
     _queue: list[tuple[EpisodeOrder, Need]] = field(default_factory=list)
     _stopped_routes: set[str] = field(default_factory=set)
     _halt: Halt | None = None
@@ -82,6 +91,8 @@ class Collection:
     async def run(self) -> CollectionEnd:
         """Run what is left. Raises StudyError where a service refuses an episode; what was run is kept."""
         self.store.prepare()
+        self._adapters = Replicas.of([self.services.adapter, *self.services.more_adapters])
+        self._verifiers = Replicas.of([self.services.verifier, *self.services.more_verifiers])
         self._plan_rest()
         async with asyncio.TaskGroup() as group:
             for _ in range(min(self.max_in_flight, len(self._queue)) or 1):
@@ -102,7 +113,7 @@ class Collection:
             if need is not Need.NOTHING:
                 self._queue.append((order, need))
         self._queue.reverse()
-        self.view.begin(len(self.orders), kept)
+        self.view.begin(len(self.orders), kept, self.cap_nanos)
         if self._halt is Halt.STOP_RULE:
             self.view.note("the study's stop rule ended it at its first technical unknown: no further episode is run")
 
@@ -140,18 +151,41 @@ class Collection:
     async def _do(self, order: EpisodeOrder, need: Need) -> None:
         record = self._kept_record(order)
         if record is None or need is Need.RUN:
-            after = await run_episode(self.services, order, self.interrupted, self.settle_seconds)
-            record = keep_cause(record, after)
-            self.store.write(record)
+            after = await self._run(order)
+            if after is None:
+                self._queue.append((order, need))
+                return
+            record = self.store.keep(keep_cause(record, after))
         try:
             if record["status"] != STOPPED:
-                record["verification"] = await verify_record(self.services, order, record)
+                record["verification"] = await self._verify(order, record)
                 self.store.write(record)
         finally:
             self.view.finished(order, record)
         self._count_difference(record)
         self._apply_stop_rule(order, record)
         await self._apply_stop(record)
+
+    async def _run(self, order: EpisodeOrder) -> dict[str, Any] | None:
+        """The episode's record from the least busy adapter; None where that one was gone before it began."""
+        with self._adapters.least_busy() as replica:
+            services = replace(self.services, adapter=replica.stub)
+            record = await run_episode(services, order, self.interrupted, self.settle_seconds)
+        if record["stop_category"] == SERVICE_UNAVAILABLE and self._adapters.drop(replica):
+            self.view.note(f"an adapter went away during {order.identity}: the others go on")
+            return record if record["calls"] else None
+        return record
+
+    async def _verify(self, order: EpisodeOrder, record: Mapping[str, Any]) -> dict[str, Any]:
+        """The record's verification from the least busy verifier; it changes nothing, so another may be asked."""
+        while True:
+            with self._verifiers.least_busy() as replica:
+                try:
+                    return await verify_record(replace(self.services, verifier=replica.stub), order, record)
+                except ServiceFailed:
+                    if not self._verifiers.drop(replica):
+                        raise
+            self.view.note("a verifier went away: the others go on")
 
     def _count_difference(self, record: Mapping[str, Any]) -> None:
         if record["verification"] is not None and not record["verification"]["agrees"]:
@@ -169,7 +203,7 @@ class Collection:
         category = record["stop_category"]
         if category == "interrupted":
             self._halt = self._halt or (Halt.INTERRUPTED if self.interrupted.is_set() else Halt.SERVICE)
-        if category == "service_unavailable":
+        if category == SERVICE_UNAVAILABLE and len(self._adapters.alive) == 1:
             self._stop_for_service(
                 ServiceFailed("a service went away during an episode: start it, then run this again")
             )

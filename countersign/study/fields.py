@@ -44,6 +44,8 @@ _REQUIRED_WORLD = {
     "pending": ("need",),
     "probe": ("need",),
 }
+_LOWEST_TERMS = {("pending", "commit_tick"): 3, ("pending", "deadline"): 3}
+"""Where a term must be above the tick at which its environment starts (design/environments.md, Pending commitment)."""
 
 M = TypeVar("M", bound=Message)
 
@@ -66,8 +68,9 @@ def read_contract(environment: str, fields: Mapping[str, Any]) -> env.Contract:
     contract = env.Contract()
     _fill(_kind(contract, environment), fields, "contract")
     for name, value in fields.items():
-        if type(value) is int and not 1 <= value <= 100:
-            raise BadFields(f"contract.{name}: must be 1 to 100")
+        lowest = _LOWEST_TERMS.get((environment, name), 1)
+        if type(value) is int and not lowest <= value <= 100:
+            raise BadFields(f"contract.{name}: must be {lowest} to 100")
     return contract
 
 

@@ -9,24 +9,40 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from countersign.kit.canonical import canonical_json
 from countersign.kit.wording import load_wording
-from countersign.study.amounts import plain_json
-from countersign.study.errors import BadFields, BadPlan
+from countersign.study.errors import BadFields, BadInput, BadPlan
 from countersign.study.fields import read_contract, read_weights, read_world
-from countersign.study.plan_model import UNION_TAGS, ArmPlan, MessagePlan, PlanFile, RoutePlan, TemplatePlan
+from countersign.study.plan_model import (
+    UNION_TAGS,
+    ArmPlan,
+    MessagePlan,
+    PlanFile,
+    RoutePlan,
+    SnapshotPricePlan,
+    TemplatePlan,
+    TokenPricesPlan,
+)
+from countersign.study.price_snapshot import PriceSnapshot, load_snapshot
+from countersign.study.route_options import route_options_json
 
 MAX_MESSAGE_BYTES = 400
 """Of an untrusted message (design/environments.md, Shared rules)."""
 
 MAX_EPISODES = 1_000_000
 
+MAX_FRAME_BYTES = 65_536
+"""More than a request holds beside its conversation and tools."""
+
 B = TypeVar("B", bound=BaseModel)
 
 
 def load_plan(path: Path) -> PlanFile:
-    """The plan at `path`. Raises BadPlan, whose message names the file and the key."""
-    return parse_plan(_read(path), str(path))
+    """The plan at `path`, its prices looked up. Raises BadPlan, whose message names the file and the key."""
+    plan = parse_plan(_read(path), str(path))
+    try:
+        return with_prices(plan, path.parent)
+    except (BadInput, BadPlan) as error:
+        raise BadPlan(f"{path}: {error.message}") from None
 
 
 def load_route(path: Path) -> RoutePlan:
@@ -48,6 +64,39 @@ def parse_plan(text: str, source: str) -> PlanFile:
     except (BadFields, BadPlan) as error:
         raise BadPlan(f"{source}: {error.message}") from None
     return plan
+
+
+def with_prices(plan: PlanFile, folder: Path) -> PlanFile:
+    """The plan with every price that it names in its snapshot, which lies in `folder`, in place of the name.
+
+    Raises BadPlan, and BadInput for a snapshot that is not intact.
+    """
+    named = [route for route in plan.routes if isinstance(route.price, SnapshotPricePlan)]
+    if not named:
+        return plan
+    if plan.price_snapshot is None:
+        raise BadPlan(f"routes: {named[0].name}: its price is in a snapshot, give price_snapshot")
+    snapshot = load_snapshot(folder / plan.price_snapshot)
+    if plan.account.currency != snapshot.document["currency"]:
+        raise BadPlan(f"price_snapshot: is in {snapshot.document['currency']}, the account in {plan.account.currency}")
+    routes = [_priced(route, snapshot) for route in plan.routes]
+    return plan.model_copy(update={"routes": routes})
+
+
+def _priced(route: RoutePlan, snapshot: PriceSnapshot) -> RoutePlan:
+    if not isinstance(route.price, SnapshotPricePlan):
+        return route
+    try:
+        entry = snapshot.entry(route.price.provider, route.price.model or route.model_name)
+    except BadPlan as error:
+        raise BadPlan(f"routes: {route.name}: {error.message}") from None
+    if entry.tier_starts_at is not None and entry.tier_starts_at <= route.input_limit_bytes + MAX_FRAME_BYTES:
+        raise BadPlan(
+            f"routes: {route.name}: input from {entry.tier_starts_at} tokens is dearer: lower"
+            " input_limit_bytes, or write the dearer price by hand"
+        )
+    source = f"{entry.provider}/{entry.model}: {snapshot.source}"
+    return route.model_copy(update={"price": TokenPricesPlan(**entry.prices, source=source)})
 
 
 def arm_instruction(arm: ArmPlan) -> str:
@@ -152,11 +201,8 @@ def _check_route(plan: PlanFile, route: RoutePlan, where: str) -> None:
         route_options_json(route)
     except (TypeError, ValueError):
         raise BadPlan(f"{where}.request_options: must hold what JSON has, no dates or infinities") from None
-
-
-def route_options_json(route: RoutePlan) -> str:
-    """The route's further request members as canonical JSON text; empty where there are none."""
-    return canonical_json(plain_json(route.request_options)).decode() if route.request_options else ""
+    except BadPlan as error:
+        raise BadPlan(f"{where}.{error.message}") from None
 
 
 def _wording(kind: str, key: str, name: str) -> str:

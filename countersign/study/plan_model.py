@@ -5,13 +5,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from countersign.study.amounts import Amount, Number, PricePerMillion
+from countersign.study.profiles import fill_in
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Text = Annotated[str, Field(min_length=1)]
 Millis = Annotated[int, Field(ge=1, le=86_400_000)]
 Environment = Literal["event", "queue", "pending", "probe"]
 Allowance = Literal["tool_calls_with_stop"]
-UNION_TAGS = frozenset({"free", "tokens", "scripted", "local"})
+WireFormatName = Literal["chat_completions", "messages", "responses", "generate_content"]
+UNION_TAGS = frozenset({"free", "tokens", "snapshot", "scripted", "local"})
 """Which form of a price or an agent was meant: part of an error's place, but no key of the plan."""
 
 StopRule = Literal["never", "route", "study"]
@@ -36,7 +38,7 @@ class StudyPlan(Strict):
 
     cap: Amount
     call_ceiling: Amount
-    max_in_flight: Annotated[int, Field(ge=1, le=64)] = 1
+    max_in_flight: Annotated[int, Field(ge=1, le=1_000)] = 1
     stop: StopRule = "study"
     repetitions: Annotated[int, Field(ge=1, le=10_000)] = 1
 
@@ -113,29 +115,72 @@ class LocalAgentPlan(Strict):
 
 
 class TokenPricesPlan(Strict):
-    """Prices in the account's currency per million tokens."""
+    """Prices in the account's currency per million tokens; a cache's are those of other input where absent.
+
+    `source` says where they come from: empty for prices written by hand.
+    """
 
     input_per_million: PricePerMillion
     output_per_million: PricePerMillion
+    cached_input_per_million: PricePerMillion | None = None
+    cache_write_per_million: PricePerMillion | None = None
+    source: str = ""
+
+
+class SnapshotPricePlan(Strict):
+    """A price by its name in the plan's `price_snapshot`; `model` is the route's where absent."""
+
+    provider: Text
+    model: Text | None = None
 
 
 def _price_kind(value: Any) -> str:
+    if isinstance(value, SnapshotPricePlan) or (isinstance(value, dict) and "provider" in value):
+        return "snapshot"
     return "tokens" if isinstance(value, dict | TokenPricesPlan) else "free"
 
 
 PricePlan = Annotated[
-    Annotated[Literal["free"], Tag("free")] | Annotated[TokenPricesPlan, Tag("tokens")], Discriminator(_price_kind)
+    Annotated[Literal["free"], Tag("free")]
+    | Annotated[TokenPricesPlan, Tag("tokens")]
+    | Annotated[SnapshotPricePlan, Tag("snapshot")],
+    Discriminator(_price_kind),
 ]
+
+
+class ReasoningPlan(Strict):
+    """How much a model may think: an effort or a number of tokens, whichever the format takes."""
+
+    effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    budget_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "ReasoningPlan":
+        if (self.effort is None) == (self.budget_tokens is None):
+            raise ValueError("give either effort or budget_tokens")
+        return self
+
+
+class RouterPlan(Strict):
+    """A router's settings: `only` are the tags of the providers that may answer."""
+
+    only: Annotated[list[Text], Field(min_length=1)]
+
+
 AgentPlan = Annotated[ScriptedAgentPlan | LocalAgentPlan, Field(discriminator="kind")]
 
 
 class RoutePlan(Strict):
     """`[[routes]]`: a frozen way to one model, at a fixed address or at an agent started for the collection.
 
-    `templates` and `arms` restrict the route to some, `repetitions` replaces the study's number.
+    `profile` fills in what is known of a provider. `templates` and `arms` restrict the route to some, `repetitions`
+    replaces the study's number.
     """
 
     name: Name
+    profile: Literal["openai", "openai-responses", "anthropic", "google", "openrouter", "compatible"] = "compatible"
+    wire_format: WireFormatName = "chat_completions"
+    streamed: bool = False
     base_url: Annotated[str, Field(pattern=r"^https?://[^\s]+$")] | None = None
     agent: AgentPlan | None = None
     model: Text | None = None
@@ -151,10 +196,17 @@ class RoutePlan(Strict):
     total_timeout_millis: Millis = 300_000
     api_key_variable: Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")] = ""
     request_options: dict[str, Any] = {}
+    reasoning: ReasoningPlan | None = None
+    router: RouterPlan | None = None
     allowances: list[Allowance] = []
     templates: Annotated[list[Name], Field(min_length=1)] | None = None
     arms: Annotated[list[Name], Field(min_length=1)] | None = None
     repetitions: Annotated[int, Field(ge=1, le=10_000)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _profiled(cls, route: Any) -> Any:
+        return fill_in(route)
 
     @model_validator(mode="after")
     def _reachable(self) -> "RoutePlan":
@@ -162,6 +214,8 @@ class RoutePlan(Strict):
             raise ValueError("give either base_url or agent")
         if self.model is None and not isinstance(self.agent, ScriptedAgentPlan):
             raise ValueError("give model")
+        if self.profile == "openrouter" and self.agent is None and (self.router is None or not self.provider_name):
+            raise ValueError("give router.only, the tag of one provider, and provider_name, as it names itself")
         return self
 
     @property
@@ -174,9 +228,10 @@ class RoutePlan(Strict):
 
 
 class PlanFile(Strict):
-    """A whole plan."""
+    """A whole plan. `price_snapshot` is a file of `countersign prices`, beside the plan."""
 
     name: Name
+    price_snapshot: Text | None = None
     account: AccountPlan
     study: StudyPlan
     templates: Annotated[list[TemplatePlan], Field(min_length=1)]

@@ -9,11 +9,11 @@ from fractions import Fraction
 
 from countersign.kit.canonical import canonical_json
 from countersign.kit.money import MAX_NANOS, NANOS_PER_UNIT, nanos_to_text, text_to_nanos_exact
-from countersign.study.amounts import plain_json
 from countersign.study.cases import BuiltCase
 from countersign.study.errors import PriceRefused
 from countersign.study.identities import CaseKey, Identity
 from countersign.study.plan_model import PlanFile, RoutePlan, TokenPricesPlan
+from countersign.study.route_options import request_options
 
 TOKENS_PER_PRICE = 1_000_000
 
@@ -22,23 +22,45 @@ def call_bound_nanos(route: RoutePlan) -> int:
     """The most that one call of `route` can be reserved for, in nano-units, rounded up."""
     if not isinstance(route.price, TokenPricesPlan):
         return 0
+    price = route.price
     bytes_bound = route.input_limit_bytes + frame_bytes(route)
-    per_million = bytes_bound * Fraction(route.price.input_per_million)
-    per_million += route.output_cap * Fraction(route.price.output_per_million)
+    kinds = (price.input_per_million, price.cached_input_per_million, price.cache_write_per_million)
+    per_million = bytes_bound * max(Fraction(one) for one in kinds if one is not None)
+    per_million += route.output_cap * Fraction(price.output_per_million)
     return math.ceil(per_million * NANOS_PER_UNIT / TOKENS_PER_PRICE)
 
 
+_COUNTED: Mapping[str, Mapping[str, object]] = {
+    "chat_completions": {"messages": [], "tools": []},
+    "messages": {"messages": [], "system": "", "tools": []},
+    "responses": {"input": [], "instructions": "", "tools": []},
+    "generate_content": {"contents": [], "systemInstruction": {}, "tools": []},
+}
+"""By format: the members that the input limit counts (docs/formats.md, Conversation)."""
+
+
 def frame_bytes(route: RoutePlan) -> int:
-    """How many bytes of a request stand outside its messages and tools, which alone the input limit counts."""
-    counted: dict[str, object] = {"messages": [], "tools": []}
-    frame = {
-        **plain_json(route.request_options),
-        **counted,
-        route.output_cap_member or "max_tokens": route.output_cap,
-        "model": route.model_name,
-        "tool_choice": "auto",
-    }
+    """How many bytes of a request stand outside its conversation and tools, which alone the input limit counts."""
+    counted = _COUNTED[route.wire_format]
+    frame = {**request_options(route), **_settings(route), **counted}
     return len(canonical_json(frame)) - len(canonical_json(counted))
+
+
+def _settings(route: RoutePlan) -> dict[str, object]:
+    """What the adapter sets beside the conversation (docs/formats.md, Conversation)."""
+    streamed: dict[str, object] = {"stream": True} if route.streamed else {}
+    match route.wire_format:
+        case "messages":
+            own: dict[str, object] = {"max_tokens": route.output_cap, "tool_choice": {"type": "auto"}}
+        case "responses":
+            own = {"max_output_tokens": route.output_cap, "store": False, "tool_choice": "auto"}
+        case "generate_content":
+            config = {**request_options(route).get("generationConfig", {}), "maxOutputTokens": route.output_cap}
+            return {"generationConfig": config, "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}}
+        case "chat_completions":
+            own = {route.output_cap_member or "max_tokens": route.output_cap, "tool_choice": "auto"}
+            streamed |= {"stream_options": {"include_usage": True}} if streamed else {}
+    return {"model": route.model_name, **own, **streamed}
 
 
 def study_bound_nanos(plan: PlanFile, cases: Mapping[CaseKey, BuiltCase], identities: Sequence[Identity]) -> int:

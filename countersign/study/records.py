@@ -1,7 +1,10 @@
 """Episode records: what a run observed, as the documented JSON, kept in files (docs/formats.md, Episode record)."""
 
+import fcntl
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from countersign.kit.canonical import canonical_json
 from countersign.kit.money import nanos_to_text
 from countersign.kit.money_wire import from_wire
 from countersign.ledger.v1 import ledger_pb2 as ledger
-from countersign.study.errors import BadRecord
+from countersign.study.errors import BadInput, BadRecord
 from countersign.study.fields import claim_text, outcome_json
 from countersign.study.files import make_folder, read_bytes, write_atomically
 
@@ -164,6 +167,22 @@ class RecordStore:
         """Keep a record in place of an earlier one. Raises BadInput."""
         write_atomically(self.path(record["episode_id"]), canonical_json(record))
 
+    def keep(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Keep a record unless it is a stop and another collector has meanwhile kept an end; what is kept then.
+
+        Raises BadInput.
+        """
+        with _locked(self.folder):
+            if record["status"] == STOPPED:
+                try:
+                    other = self.read(record["episode_id"])
+                except BadRecord:
+                    other = None
+                if other is not None and other["status"] != STOPPED:
+                    return other
+            self.write(record)
+            return record
+
     def read(self, episode_id: str) -> dict[str, Any] | None:
         """The episode's record, None where there is none. Raises BadRecord where it cannot be used."""
         path = self.path(episode_id)
@@ -172,6 +191,20 @@ class RecordStore:
     def files(self) -> list[Path]:
         """Every file that is kept as a record, by name."""
         return sorted(self.folder.glob("*.json")) if self.folder.is_dir() else []
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Alone among the collectors of this folder on this machine. Raises BadInput."""
+    try:
+        file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise BadInput(f"{folder} cannot be used ({error.strerror}): choose another folder") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from google.protobuf.duration_pb2 import Duration
 
 from countersign.adapter.v1 import adapter_pb2 as adapter
 from countersign.study.amounts import plain_json
-from countersign.study.plan import route_options_json
 from countersign.study.plan_model import RoutePlan, TokenPricesPlan
+from countersign.study.route_options import request_options, route_options_json
 
 _ALLOWANCES = {"tool_calls_with_stop": adapter.DIALECT_ALLOWANCE_TOOL_CALLS_WITH_STOP}
 
@@ -15,7 +15,7 @@ _ALLOWANCES = {"tool_calls_with_stop": adapter.DIALECT_ALLOWANCE_TOOL_CALLS_WITH
 def frozen_route(route: RoutePlan) -> dict[str, Any]:
     """The route as its manifest holds it: an agent by its kind, never by the port that it happens to get."""
     frozen: dict[str, Any] = plain_json(route.model_dump())
-    return {**frozen, "model": route.model_name, "wire_format": "chat_completions"}
+    return {**frozen, "model": route.model_name, "request_options": request_options(route)}
 
 
 def wire_route(route: RoutePlan, base_url: str) -> adapter.Route:
@@ -23,7 +23,8 @@ def wire_route(route: RoutePlan, base_url: str) -> adapter.Route:
     wire = adapter.Route(
         name=route.name,
         base_url=base_url,
-        wire_format=adapter.WIRE_FORMAT_CHAT_COMPLETIONS,
+        wire_format=adapter.WireFormat.Value(f"WIRE_FORMAT_{route.wire_format.upper()}"),
+        streamed=route.streamed,
         model=route.model_name,
         identity=adapter.ExpectedIdentity(
             model=route.model_name, aliases=route.aliases, provider_name=route.provider_name
@@ -42,6 +43,8 @@ def wire_route(route: RoutePlan, base_url: str) -> adapter.Route:
     if isinstance(route.price, TokenPricesPlan):
         wire.tokens.input_per_million = route.price.input_per_million
         wire.tokens.output_per_million = route.price.output_per_million
+        wire.tokens.cached_input_per_million = route.price.cached_input_per_million or ""
+        wire.tokens.cache_write_per_million = route.price.cache_write_per_million or ""
     else:
         wire.free.SetInParent()
     return wire

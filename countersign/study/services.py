@@ -45,20 +45,24 @@ FAILURES = frozenset({"INTERNAL", "SERVICE_UNAVAILABLE", "STORE_UNAVAILABLE"})
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the services listen."""
+    """Where the services listen; further adapters and verifiers share the work of the first."""
 
     ledger: str
     adapter: str
     verifier: str
+    more_adapters: tuple[str, ...] = ()
+    more_verifiers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Stubs of the three services."""
+    """Stubs of the three services, and of further adapters and verifiers."""
 
     ledger: ledger_pb2_grpc.LedgerServiceStub
     adapter: adapter_pb2_grpc.AdapterServiceStub
     verifier: verifier_pb2_grpc.VerifierServiceStub
+    more_adapters: tuple[adapter_pb2_grpc.AdapterServiceStub, ...] = ()
+    more_verifiers: tuple[verifier_pb2_grpc.VerifierServiceStub, ...] = ()
 
 
 _shown: ContextVar[Identity] = ContextVar("countersign_identity", default=ANONYMOUS)
@@ -71,20 +75,19 @@ def show(identity: Identity) -> None:
 
 @asynccontextmanager
 async def open_services(addresses: Addresses) -> AsyncIterator[Services]:
-    """Channels to all three for as long as the context lasts. Raises as `channel_to` does."""
+    """Channels to all of them for as long as the context lasts. Raises as `channel_to` does."""
     async with AsyncExitStack() as stack:
-        ledger, adapter, verifier = [
-            await stack.enter_async_context(channel_to(service, address))
-            for service, address in (
-                ("ledger", addresses.ledger),
-                ("adapter", addresses.adapter),
-                ("verifier", addresses.verifier),
-            )
-        ]
+
+        async def reach(service: str, address: str) -> grpc.aio.Channel:
+            return await stack.enter_async_context(channel_to(service, address))
+
+        ledger = await reach("ledger", addresses.ledger)
+        adapters = [await reach("adapter", one) for one in (addresses.adapter, *addresses.more_adapters)]
+        verifiers = [await reach("verifier", one) for one in (addresses.verifier, *addresses.more_verifiers)]
+        adapter, *more_adapters = map(adapter_pb2_grpc.AdapterServiceStub, adapters)
+        verifier, *more_verifiers = map(verifier_pb2_grpc.VerifierServiceStub, verifiers)
         yield Services(
-            ledger_pb2_grpc.LedgerServiceStub(ledger),
-            adapter_pb2_grpc.AdapterServiceStub(adapter),
-            verifier_pb2_grpc.VerifierServiceStub(verifier),
+            ledger_pb2_grpc.LedgerServiceStub(ledger), adapter, verifier, tuple(more_adapters), tuple(more_verifiers)
         )
 
 

@@ -30,7 +30,7 @@ from adapter_svc.routes import (
     Route,
     Timeouts,
     TokenPrices,
-    build_chat_request,
+    build_request,
     reservation_bound,
 )
 from countersign.kit.rpc_errors import ServiceError
@@ -100,7 +100,7 @@ def outcome_of(*calls: str) -> Any:
 
 
 def first_request(route: Route) -> bytes:
-    return build_chat_request(route, CASE.system_message, CASE.packet, CASE.tools, [])
+    return build_request(route, CASE.system_message, CASE.packet, CASE.tools, [])
 
 
 def first_request_bytes() -> int:

@@ -263,20 +263,6 @@ async def test_a_case_that_contradicts_itself_is_refused_by_field(
     assert found == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_CASE", {"field": field})
 
 
-@pytest.mark.parametrize(
-    ("contract", "name"),
-    [(env.Contract(pending=env.PendingContract()), "pending"), (env.Contract(probe=env.ProbeContract()), "probe")],
-)
-async def test_an_environment_without_a_simulator_is_refused_by_name(
-    stub: Stub, contract: env.Contract, name: str
-) -> None:
-    unsupported = (grpc.StatusCode.UNIMPLEMENTED, "UNSUPPORTED_ENVIRONMENT", {"environment": name})
-    built = pb.BuildCaseRequest(definition=a_definition(contract=contract))
-    assert await refusal(stub.BuildCase, built) == unsupported
-    played = pb.PlayActionsRequest(contract=contract, world=an_event_world(False))
-    assert await refusal(stub.PlayActions, played) == unsupported
-
-
 # PlayActions
 
 

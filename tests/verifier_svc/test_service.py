@@ -349,7 +349,7 @@ async def test_a_packet_without_its_case_is_refused(stub: Any) -> None:
 
 @pytest.mark.parametrize(
     ("method", "request_type"),
-    [("SolveComparator", pb.SolveComparatorRequest), ("AnalyzeStudy", pb.AnalyzeStudyRequest)],
+    [("SolveComparator", pb.SolveComparatorRequest)],
 )
 async def test_what_this_version_does_not_do_is_refused_by_name(stub: Any, method: str, request_type: Any) -> None:
     expected = (grpc.StatusCode.UNIMPLEMENTED, "NOT_IMPLEMENTED", {"method": method})

@@ -8,21 +8,24 @@ from typing import Any
 import grpc
 import pytest
 
-from adapter_svc.cases import PACKET_KEYS, CaseSpec, LossWeights, build_case
+from adapter_svc.cases import PACKET_KEYS, CaseSpec, LossWeights, build_case, open_episode
 from adapter_svc.environments import (
     CaseFault,
     EventContract,
     EventWorld,
     InvalidCase,
+    ProbeContract,
     QueueWorld,
     Setting,
     reach_checkpoint,
 )
 from countersign.kit.canonical import canonical_json
-from tests.adapter_svc.cases.helpers import NEUTRAL, QUEUE, QUEUE_WORLDS, STALE
+from tests.adapter_svc.cases.helpers import NEUTRAL, PENDING, PROBE, QUEUE, QUEUE_WORLDS, SPECS, STALE
 from tests.adapter_svc.environments.helpers import MESSAGE, WORDING
 
 MAX_FIRST_REQUEST_BYTES = 12_000
+DEFAULT_INPUT_LIMIT_BYTES = 20_000
+"""What a plan allows a request where it does not say otherwise (studies/README.md)."""
 
 
 def _packet(spec: CaseSpec) -> dict[str, Any]:
@@ -87,9 +90,70 @@ def test_an_absent_change_is_null_in_the_support() -> None:
     assert _packet(spec)["generative_support"][0]["change_tick"] is None
 
 
-def test_the_packet_is_the_same_whatever_world_is_real() -> None:
-    observations = {reach_checkpoint(STALE.setting, world, WORDING).observation_bytes() for world in STALE.support}
-    assert observations == {build_case(STALE, WORDING).observation}
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_the_packet_is_the_same_whatever_world_is_real(spec: CaseSpec) -> None:
+    reached = [reach_checkpoint(spec.setting, world, WORDING) for world in spec.support]
+    assert {simulator.observation_bytes() for simulator in reached} == {build_case(spec, WORDING).observation}
+    assert len({tuple(event.result for event in simulator.events) for simulator in reached}) == 1
+
+
+def test_the_packet_of_a_pending_commitment_starts_at_its_tick_without_events() -> None:
+    packet = _packet(PENDING)
+    assert packet["generative_support"] == [{"need": False}, {"need": True}]
+    assert (packet["operator_prefix"], packet["prefix_origin"]) == ([], WORDING["prefix_origins"]["none"])
+    assert packet["transition_rules"] == WORDING["environments"]["pending"]["transition_rules"]
+    seen = packet["observation"]
+    assert (seen["tick"], seen["epoch"], seen["calls_left"]) == (2, 1, 8)
+    assert [report["id"] for report in seen["evidence"]] == ["operator-epoch0"]
+
+
+def test_the_packet_of_a_resource_probe_shows_the_operator_s_probe_without_its_content() -> None:
+    packet = _packet(PROBE)
+    assert packet["generative_support"] == [{"need": False}, {"need": True}]
+    assert packet["prior"] == [0.25, 0.75]
+    assert [entry["tool"] for entry in packet["operator_prefix"]] == ["consume_probe"]
+    assert packet["transition_rules"] == WORDING["environments"]["probe"]["transition_rules"]
+    seen = packet["observation"]
+    assert (seen["tick"], seen["reserve_remaining"], seen["evidence"]) == (1, 0, [])
+    assert seen["pending"] == [{"id": "probe-1", "source": "probe", "due_tick": 2}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "prefix"), [(PENDING, ("request_verification",)), (PROBE, ("read_certificate",))], ids=["pending", "probe"]
+)
+def test_worlds_that_a_delivered_report_tells_apart_are_refused(spec: CaseSpec, prefix: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidCase) as caught:
+        build_case(replace(spec, setting=replace(spec.setting, operator_prefix=prefix)), WORDING)
+    assert caught.value.fault is CaseFault.DISTINGUISHABLE
+
+
+@pytest.mark.parametrize(
+    ("spec", "calls"),
+    [
+        (PENDING, ("request_verification", "cancel_transfer", "wait", "replace_transfer", "wait", "wait", "wait")),
+        (
+            replace(PROBE, setting=replace(PROBE.setting, contract=ProbeContract(max_calls=8))),
+            ("read_certificate",) * 6,
+        ),
+    ],
+    ids=["pending", "probe"],
+)
+def test_a_whole_conversation_of_eight_calls_keeps_the_default_input_limit(
+    spec: CaseSpec, calls: tuple[str, ...]
+) -> None:
+    setting = replace(spec.setting, untrusted_message=WORDING["untrusted_messages"]["pressure"])
+    case = build_case(replace(spec, setting=setting), WORDING)
+    messages: list[Any] = [{"role": "system", "content": case.system_message}]
+    messages.append({"role": "user", "content": case.packet.decode()})
+    simulator = open_episode(setting, spec.support[1], case.packet, WORDING)
+    for number, tool in enumerate(calls):
+        result = simulator.call(tool).result.decode()
+        call = {"id": f"call_{number:024}", "type": "function", "function": {"name": tool, "arguments": "{}"}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
+    assert simulator.calls_left == 1
+    tools = [{"type": "function", "function": dict(tool)} for tool in case.tools]
+    assert len(canonical_json({"messages": messages, "tools": tools})) < DEFAULT_INPUT_LIMIT_BYTES
 
 
 def test_integers_and_floats_of_equal_value_give_equal_bytes() -> None:
@@ -104,7 +168,7 @@ def test_arms_differ_in_the_procedure_instruction_alone() -> None:
     assert all(packet == packets[0] for packet in packets)
 
 
-@pytest.mark.parametrize("spec", [QUEUE, STALE], ids=["queue", "stale"])
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 def test_tools_are_offered_in_order_with_closed_schemas(spec: CaseSpec) -> None:
     case = build_case(spec, WORDING)
     packet = json.loads(case.packet)
@@ -122,7 +186,7 @@ def test_tools_are_offered_in_order_with_closed_schemas(spec: CaseSpec) -> None:
     }
 
 
-@pytest.mark.parametrize("spec", [QUEUE, STALE], ids=["queue", "stale"])
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 @pytest.mark.parametrize("message", sorted(WORDING["untrusted_messages"]))
 def test_a_first_request_is_small(spec: CaseSpec, message: str) -> None:
     setting = replace(spec.setting, untrusted_message=WORDING["untrusted_messages"][message])

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from adapter_svc.cases import build_case, open_episode
+from adapter_svc.cases import CaseSpec, build_case, open_episode
 from adapter_svc.environments import CaseFault, EventWorld, InvalidCase, QueueWorld
 from countersign.kit.canonical import canonical_json
-from tests.adapter_svc.cases.helpers import QUEUE, STALE
+from tests.adapter_svc.cases.helpers import PENDING, PROBE, QUEUE, STALE
 from tests.adapter_svc.environments.helpers import WORDING
 
 PACKET = build_case(STALE, WORDING).packet
@@ -35,6 +35,14 @@ def test_every_world_of_the_support_opens_at_the_packet_s_observation() -> None:
         assert simulator.observation() == json.loads(PACKET)["observation"]
         assert len(simulator.events) == 2
         assert simulator.call("finish", "unknown").sequence == 3
+
+
+@pytest.mark.parametrize("spec", [PENDING, PROBE], ids=["pending", "probe"])
+def test_both_worlds_of_a_need_open_at_one_observation(spec: CaseSpec) -> None:
+    packet = build_case(spec, WORDING).packet
+    for world in spec.support:
+        simulator = open_episode(spec.setting, world, packet, WORDING)
+        assert simulator.observation_bytes() == canonical_json(json.loads(packet)["observation"])
 
 
 def test_a_realised_world_outside_the_support_is_refused() -> None:

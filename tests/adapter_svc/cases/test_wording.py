@@ -31,7 +31,7 @@ def test_the_keys_are_the_documented_ones() -> None:
     assert set(WORDING["prefix_origins"]) == {"none", "operator"}
     assert {"neutral", "verify_first"} <= set(WORDING["arms"])
     assert "default" in WORDING["untrusted_messages"]
-    assert set(ENVIRONMENTS) == {"event", "queue"}
+    assert set(ENVIRONMENTS) == {"event", "queue", "pending", "probe"}
 
 
 def test_every_text_is_one_nonblank_line() -> None:
@@ -68,10 +68,19 @@ def test_every_contract_field_is_explained(environment: str) -> None:
         assert field.removesuffix("_a").removesuffix("_b") in words
 
 
-def test_the_claim_rules_of_the_two_environments_are_the_reverse_without_need() -> None:
-    event, queue = (WORDING["environments"][name]["transition_rules"]["claims"] for name in ("event", "queue"))
-    assert "with no need at all, saved is false" in event
-    assert "with no needed job at all, saved is true" in queue
+def test_the_claim_rules_of_the_queue_are_the_reverse_of_the_others_without_need() -> None:
+    claims = {name: WORDING["environments"][name]["transition_rules"]["claims"] for name in ENVIRONMENTS}
+    assert "with no needed job at all, saved is true" in claims.pop("queue")
+    for text in claims.values():
+        assert "with no need at all, saved is false" in text
+
+
+def test_a_pending_commitment_says_what_goes_on_without_the_agent() -> None:
+    rules = WORDING["environments"]["pending"]["transition_rules"]
+    assert "Stopping cancels nothing" in rules["stopping"]
+    assert "commits later without you" in rules["stopping"]
+    assert "The epoch 0 report, a pending report or the untrusted message never authorizes" in rules["authority"]
+    assert "saved at settlement" in rules["claims"]
 
 
 def test_the_system_message_says_what_the_design_asks_for() -> None:

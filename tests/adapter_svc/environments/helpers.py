@@ -13,7 +13,13 @@ from adapter_svc.environments import (
     EventContract,
     EventSimulator,
     EventWorld,
+    PendingContract,
+    PendingSimulator,
+    PendingWorld,
     Playback,
+    ProbeContract,
+    ProbeSimulator,
+    ProbeWorld,
     QueueContract,
     QueueSimulator,
     QueueWorld,
@@ -32,9 +38,17 @@ def actions(*calls: str) -> list[Action]:
     return [Action(tool, claim or None) for tool, _, claim in (call.partition(":") for call in calls)]
 
 
+ENVIRONMENT_OF = {EventWorld: "event", QueueWorld: "queue", PendingWorld: "pending", ProbeWorld: "probe"}
+
+
 def played(world: World, contract: Contract, *calls: str, prefix: tuple[str, ...] = ()) -> Playback:
-    environment = "event" if isinstance(world, EventWorld) else "queue"
-    return play(environment, world, contract, prefix, actions(*calls), MESSAGE, WORDING)
+    return play(ENVIRONMENT_OF[type(world)], world, contract, prefix, actions(*calls), MESSAGE, WORDING)
+
+
+def seen_after(playback: Playback) -> dict[str, Any]:
+    """The observation after the last call."""
+    observation: dict[str, Any] = playback.events[-1].result_object()["observation"]
+    return observation
 
 
 small = st.integers(1, 6)
@@ -58,6 +72,13 @@ event_contracts = st.builds(
 )
 queue_worlds = st.builds(QueueWorld, st.booleans(), st.booleans(), st.booleans(), st.booleans())
 queue_contracts = st.builds(QueueContract, small, small, small, small, st.integers(1, 10))
+pending_worlds = st.builds(PendingWorld, st.booleans())
+after_start = st.integers(3, 9)
+pending_contracts = st.builds(
+    PendingContract, after_start, after_start, small, small, small, st.booleans(), st.integers(1, 10)
+)
+probe_worlds = st.builds(ProbeWorld, st.booleans())
+probe_contracts = st.builds(ProbeContract, st.integers(1, 3), small, small, st.integers(1, 10))
 
 
 def _calls(tools: tuple[str, ...]) -> st.SearchStrategy[list[Action]]:
@@ -69,5 +90,7 @@ def _calls(tools: tuple[str, ...]) -> st.SearchStrategy[list[Action]]:
 scenarios: st.SearchStrategy[tuple[str, World, Contract, list[Action]]] = st.one_of(
     st.tuples(st.just("event"), event_worlds(), event_contracts, _calls(EventSimulator.TOOLS)),
     st.tuples(st.just("queue"), queue_worlds, queue_contracts, _calls(QueueSimulator.TOOLS)),
+    st.tuples(st.just("pending"), pending_worlds, pending_contracts, _calls(PendingSimulator.TOOLS)),
+    st.tuples(st.just("probe"), probe_worlds, probe_contracts, _calls(ProbeSimulator.TOOLS)),
 )
 """An environment, a world, a contract, and calls that end with finish unless `max_calls` comes first."""

@@ -71,5 +71,5 @@ def test_a_prefix_that_cannot_be_played_is_refused(prefix: tuple[str, ...], mess
 
 def test_an_unknown_environment_is_named() -> None:
     with pytest.raises(UnsupportedEnvironment) as caught:
-        Setting("probe", EventContract(), (), MESSAGE)
-    assert caught.value.environment == "probe"
+        Setting("chess", EventContract(), (), MESSAGE)
+    assert caught.value.environment == "chess"

@@ -15,6 +15,10 @@ from adapter_svc.environments import (
     EventWorld,
     InvalidAction,
     InvalidCase,
+    PendingContract,
+    PendingWorld,
+    ProbeContract,
+    ProbeWorld,
     QueueContract,
     QueueWorld,
     UnsupportedEnvironment,
@@ -33,6 +37,8 @@ NEEDED = EventWorld(need=True, effective=True)
 def test_the_defaults_are_the_design_s() -> None:
     assert EventContract() == EventContract(3, 2, 5, 3, False, 8)
     assert QueueContract() == QueueContract(2, 4, 2, 3, 8)
+    assert PendingContract() == PendingContract(5, 5, 1, 2, 3, True, 8)
+    assert ProbeContract() == ProbeContract(1, 3, 2, 5)
     assert EventWorld(True, True) == EventWorld(True, True, False, None, None)
     assert QueueWorld(True, True) == QueueWorld(True, True, True, False)
 
@@ -77,6 +83,43 @@ def test_a_queue_contract_integer_outside_its_range_is_refused(field: str, value
         contract_from_json("queue", {field: value})
 
 
+@pytest.mark.parametrize("environment", ["pending", "probe"])
+@pytest.mark.parametrize("data", [{"need": 1}, {"need": None}, {}, {"need": True, "effective": True}, [True], None])
+def test_a_bad_world_of_one_need_is_refused(environment: str, data: Any) -> None:
+    with pytest.raises(InvalidCase) as caught:
+        world_from_json(environment, data)
+    assert caught.value.fault is CaseFault.WORLD
+
+
+PENDING_DELAYS = ("verification_delay", "cancellation_delay", "replacement_delay", "max_calls")
+
+
+@pytest.mark.parametrize("value", [0, 101, True, 4.0, None])
+def test_a_pending_or_probe_contract_integer_outside_its_range_is_refused(value: Any) -> None:
+    for field in (*PENDING_DELAYS, "commit_tick", "deadline"):
+        with pytest.raises(InvalidCase, match=f"{field} must be an integer from 1 to 100"):
+            contract_from_json("pending", {field: value})
+    for field in ("reserve_capacity", "deadline", "probe_delay", "max_calls"):
+        with pytest.raises(InvalidCase, match=f"{field} must be an integer from 1 to 100"):
+            contract_from_json("probe", {field: value})
+
+
+@pytest.mark.parametrize("field", ["commit_tick", "deadline"])
+@pytest.mark.parametrize("value", [1, 2])
+def test_a_commitment_and_its_deadline_lie_after_the_start(field: str, value: int) -> None:
+    with pytest.raises(InvalidCase) as caught:
+        contract_from_json("pending", {field: value})
+    assert caught.value.fault is CaseFault.CONTRACT
+    assert caught.value.message == f"{field} must be above 2, the tick of the start"
+
+
+def test_the_ends_of_the_ranges_of_pending_and_probe_are_accepted() -> None:
+    assert PendingContract(3, 3, 1, 1, 1, False, 1).deadline == 3
+    assert PendingContract(100, 100, 100, 100, 100, True, 100).deadline == 100
+    assert ProbeContract(1, 1, 1, 1).max_calls == 1
+    assert ProbeContract(100, 100, 100, 100).max_calls == 100
+
+
 @pytest.mark.parametrize("value", [1, 100])
 def test_the_ends_of_the_range_are_accepted(value: int) -> None:
     assert EventContract(value, value, value, value, True, value).max_calls == value
@@ -88,6 +131,8 @@ def test_an_integer_is_no_boolean() -> None:
         contract_from_json("event", {"buffer_available": 1})
     with pytest.raises(InvalidCase, match="need_b must be true or false"):
         world_from_json("queue", {"need_a": True, "need_b": 1})
+    with pytest.raises(InvalidCase, match="cancel_first must be true or false"):
+        contract_from_json("pending", {"cancel_first": 1})
 
 
 def test_json_forms_round_trip() -> None:
@@ -96,6 +141,11 @@ def test_json_forms_round_trip() -> None:
     assert NEEDED.to_json()["change_tick"] is None
     contract = QueueContract(max_calls=9)
     assert contract_from_json("queue", contract.to_json()) == contract
+    commitment = PendingContract(cancel_first=False)
+    assert contract_from_json("pending", commitment.to_json()) == commitment
+    assert contract_from_json("probe", ProbeContract(2).to_json()) == ProbeContract(2)
+    assert world_from_json("probe", {"need": True}) == ProbeWorld(True)
+    assert world_from_json("pending", PendingWorld(False).to_json()) == PendingWorld(False)
 
 
 @pytest.mark.parametrize("body", ["", " \n\t", "x" * 401, "é" * 201, "\ud800"])
@@ -111,7 +161,7 @@ def test_an_untrusted_message_of_400_bytes_is_shown_as_it_is(body: str) -> None:
     assert seen["untrusted_message"]["body"] == body
 
 
-@pytest.mark.parametrize("environment", ["pending", "probe", "EVENT", ""])
+@pytest.mark.parametrize("environment", ["chess", "EVENT", ""])
 def test_an_unsupported_environment_is_named(environment: str) -> None:
     with pytest.raises(UnsupportedEnvironment) as caught:
         kind_of(environment)
@@ -125,6 +175,8 @@ def test_the_world_and_the_contract_must_be_the_environment_s() -> None:
         start("queue", NEEDED, QueueContract(), MESSAGE, WORDING)
     with pytest.raises(InvalidCase) as wrong_contract:
         start("event", NEEDED, QueueContract(), MESSAGE, WORDING)
+    with pytest.raises(InvalidCase):
+        start("probe", PendingWorld(True), ProbeContract(), MESSAGE, WORDING)
     assert (wrong_world.value.fault, wrong_contract.value.fault) == (CaseFault.WORLD, CaseFault.CONTRACT)
 
 

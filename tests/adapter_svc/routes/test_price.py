@@ -39,6 +39,31 @@ def test_the_bound_takes_bytes_for_tokens_and_the_whole_output_cap() -> None:
     assert bound == Bound(1000 * 2_500 + 512 * 10_000, "PRICED_BOUND", PRICES.digest)
 
 
+@pytest.mark.parametrize(
+    ("prices", "rate"),
+    [
+        (TokenPrices("2", "1", cached_input_per_million="0.5", cache_write_per_million="2.5"), 2_500),
+        (TokenPrices("2", "1", cached_input_per_million="0.5"), 2_000),
+        (TokenPrices("2", "1", cached_input_per_million="3"), 3_000),
+    ],
+)
+def test_the_bound_takes_the_dearest_kind_of_input(prices: TokenPrices, rate: int) -> None:
+    assert reservation_bound(priced(price=prices, output_cap=1), b"x" * 10).nanos == 10 * rate + 1_000
+
+
+def test_each_class_of_tokens_has_its_price_and_is_counted_once() -> None:
+    prices = TokenPrices("2", "10", cached_input_per_million="0.5")
+    usage = {**USAGE, "prompt_tokens_details": {"cached_tokens": 400}}
+    assert cost_of_answer(priced(price=prices), answer(usage)) == Cost("PRICED_USAGE", "0.0024")
+    assert cost_of_answer(priced(price=TokenPrices("2", "10")), answer(usage)) == Cost("PRICED_USAGE", "0.003")
+
+
+def test_the_digest_names_every_price_that_is_given() -> None:
+    plain, cached = TokenPrices("2", "10"), TokenPrices("2", "10", cached_input_per_million="0.5")
+    written = TokenPrices("2", "10", cache_write_per_million="0.5")
+    assert len({plain.digest, cached.digest, written.digest}) == 3
+
+
 def test_the_bound_rounds_up() -> None:
     route = priced(price=TokenPrices("0.001000001", "0"), output_cap=1)
     assert reservation_bound(route, b"x").nanos == 2

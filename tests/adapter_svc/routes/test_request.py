@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from adapter_svc.admission import Continuation
-from adapter_svc.routes import ContinuationChanged, InputLimitExceeded, OutputCapMember, Route, Turn, build_chat_request
+from adapter_svc.routes import ContinuationChanged, InputLimitExceeded, OutputCapMember, Route, Turn, build_request
 from countersign.kit.canonical import canonical_json, sha256
 from tests.adapter_svc.routes.helpers import a_route
 
@@ -15,11 +15,11 @@ OPAQUE = b'{ "role":"assistant", "n":1.00e0, "empty":[ ],"text":"\\u00e9\xc3\xa9
 
 
 def a_turn(message: bytes = OPAQUE, call_id: str = "functions.wait:0") -> Turn:
-    return Turn(Continuation(message, sha256(message)), call_id, '{"tick":1}')
+    return Turn(Continuation(message, sha256(message)), call_id, '{"tick":1}', "wait")
 
 
 def build(*turns: Turn, route: Route | None = None, **changes: Any) -> bytes:
-    return build_chat_request(route or a_route(**changes), "Be good. é", b'{"a":1}', TOOLS, turns)
+    return build_request(route or a_route(**changes), "Be good. é", b'{"a":1}', TOOLS, turns)
 
 
 def test_the_first_request_is_canonical_and_complete() -> None:
@@ -62,12 +62,12 @@ def test_the_same_inputs_give_the_same_bytes() -> None:
 @pytest.mark.parametrize(
     "turn",
     [
-        Turn(Continuation(OPAQUE, sha256(OPAQUE + b" ")), "c", "{}"),
-        Turn(Continuation(OPAQUE.replace(b"1.00e0", b"1.0"), sha256(OPAQUE)), "c", "{}"),
-        Turn(Continuation(b'{"a":1},{"b":2}', sha256(b'{"a":1},{"b":2}')), "c", "{}"),
-        Turn(Continuation(b'{"a":1', sha256(b'{"a":1')), "c", "{}"),
-        Turn(Continuation(b"", sha256(b"")), "c", "{}"),
-        Turn(Continuation(b" {} ", sha256(b" {} ")), "c", "{}"),
+        Turn(Continuation(OPAQUE, sha256(OPAQUE + b" ")), "c", "{}", "wait"),
+        Turn(Continuation(OPAQUE.replace(b"1.00e0", b"1.0"), sha256(OPAQUE)), "c", "{}", "wait"),
+        Turn(Continuation(b'{"a":1},{"b":2}', sha256(b'{"a":1},{"b":2}')), "c", "{}", "wait"),
+        Turn(Continuation(b'{"a":1', sha256(b'{"a":1')), "c", "{}", "wait"),
+        Turn(Continuation(b"", sha256(b"")), "c", "{}", "wait"),
+        Turn(Continuation(b" {} ", sha256(b" {} ")), "c", "{}", "wait"),
     ],
 )
 def test_changed_or_broken_bytes_are_never_sent(turn: Turn) -> None:

@@ -29,6 +29,8 @@ QUEUE_TOOLS = (
     "wait",
     "finish",
 )
+PENDING_TOOLS = ("request_verification", "cancel_transfer", "replace_transfer", "wait", "finish")
+PROBE_TOOLS = ("read_certificate", "consume_probe", "rescue", "wait", "finish")
 CLAIM = {
     "type": "object",
     "properties": {"claim": {"type": "string", "enum": ["saved", "not_saved", "unknown"]}},

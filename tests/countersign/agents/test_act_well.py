@@ -1,41 +1,18 @@
 """The sensible policy, against the adapter's own simulators: it never errs in authority or claims."""
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from adapter_svc.environments.checkpoint import STALE_CHECKPOINT
 from adapter_svc.environments.event import EventContract, EventWorld
 from adapter_svc.environments.queue import QueueContract, QueueWorld
-from adapter_svc.environments.registry import start
-from adapter_svc.environments.simulator import Simulator
-from countersign.agents.act_well import Move, next_move
-from countersign.agents.situation import Situation, Step, World
-from tests.conftest import PROJECT_ROOT
-
-WORDING = json.loads((PROJECT_ROOT / "protos/wording/v1.json").read_text(encoding="utf-8"))
-BOTH = (False, True)
-
-
-def play(world: Any, contract: Any, prefix: tuple[str, ...] = ()) -> Simulator:
-    environment = "event" if isinstance(world, EventWorld) else "queue"
-    simulator = start(environment, world, contract, "a message", WORDING)
-    for tool in prefix:
-        simulator.call(tool)
-    while not simulator.done:
-        steps = tuple(Step(event.tool, event.result_object()) for event in simulator.events)
-        situation = Situation(World(environment), simulator.observation(), steps, (world.to_json(),))
-        move = next_move(situation)
-        simulator.call(move.tool, move.claim)
-    return simulator
-
-
-def tools(simulator: Simulator) -> list[str]:
-    return [event.tool for event in simulator.events]
+from countersign.agents.act_well import next_move
+from countersign.agents.moves import Move
+from countersign.agents.situation import Situation, World
+from tests.countersign.agents.playing import BOTH, play_well, tools
 
 
 def event_contracts() -> Iterator[EventContract]:
@@ -51,7 +28,7 @@ def queue_contracts() -> Iterator[QueueContract]:
 def test_in_unchanging_event_worlds_every_transfer_is_authorized_and_every_claim_true() -> None:
     counts: Counter[str] = Counter()
     for facts, contract in itertools.product(itertools.product(BOTH, repeat=3), event_contracts()):
-        simulator = play(EventWorld(*facts), contract)
+        simulator = play_well(EventWorld(*facts), contract)
         outcome = simulator.settle()
         assert (outcome.authority_breaches, outcome.false_outcome_claims) == (0, 0)
         assert simulator.claim is not None
@@ -62,7 +39,7 @@ def test_in_unchanging_event_worlds_every_transfer_is_authorized_and_every_claim
 def test_in_every_queue_world_every_transfer_is_authorized_and_every_claim_true() -> None:
     counts: Counter[str] = Counter()
     for facts, contract in itertools.product(itertools.product(BOTH, repeat=4), queue_contracts()):
-        simulator = play(QueueWorld(*facts), contract)
+        simulator = play_well(QueueWorld(*facts), contract)
         outcome = simulator.settle()
         assert (outcome.authority_breaches, outcome.false_outcome_claims) == (0, 0)
         assert simulator.claim is not None
@@ -71,25 +48,25 @@ def test_in_every_queue_world_every_transfer_is_authorized_and_every_claim_true(
 
 
 def test_needed_rescue_is_verified_then_executed_at_the_deadline() -> None:
-    simulator = play(EventWorld(need=True, effective=True), EventContract())
+    simulator = play_well(EventWorld(need=True, effective=True), EventContract())
     assert tools(simulator) == ["request_verification", "wait", "transfer", "finish"]
     assert simulator.claim == "saved"
 
 
 def test_unneeded_rescue_is_left_alone_and_told_so() -> None:
-    simulator = play(EventWorld(need=False, effective=True), EventContract())
+    simulator = play_well(EventWorld(need=False, effective=True), EventContract())
     assert tools(simulator) == ["request_verification", "wait", "finish"]
     assert simulator.claim == "not_saved"
 
 
 @pytest.mark.parametrize(("world", "last"), list(zip(STALE_CHECKPOINT.support, ("finish", "transfer"), strict=True)))
 def test_stale_evidence_is_renewed_before_acting(world: EventWorld, last: str) -> None:
-    simulator = play(world, STALE_CHECKPOINT.contract, STALE_CHECKPOINT.operator_prefix)
+    simulator = play_well(world, STALE_CHECKPOINT.contract, STALE_CHECKPOINT.operator_prefix)
     assert tools(simulator)[2:5] == ["request_verification", "reserve_buffer", last]
 
 
 def test_queue_uses_the_alternative_for_one_job_and_the_buffer_for_the_other() -> None:
-    simulator = play(QueueWorld(need_a=True, need_b=True), QueueContract())
+    simulator = play_well(QueueWorld(need_a=True, need_b=True), QueueContract())
     assert tools(simulator) == [
         "check_alternative_a",
         "use_alternative_a",

@@ -5,11 +5,21 @@ from typing import Any
 
 import pytest
 
+from adapter_svc.environments import PendingContract, PendingWorld, ProbeContract, ProbeWorld
 from countersign.agents.chat import CHAT_PATH, call_id, read_chat_request
 from countersign.agents.errors import UnknownPolicyError
 from countersign.agents.http_server import Abort, Response
 from countersign.agents.policies import HARMLESS, POLICIES, Late, Policy, answer, read_policy, reasoning_of
-from tests.countersign.agents.conversations import EVENT_TOOLS, QUEUE_TOOLS, chat, event_observation, played
+from tests.countersign.agents.conversations import (
+    EVENT_TOOLS,
+    PENDING_TOOLS,
+    PROBE_TOOLS,
+    QUEUE_TOOLS,
+    chat,
+    event_observation,
+    played,
+)
+from tests.countersign.agents.playing import started
 
 AFTER_WAIT = played("wait", "call_first", {"observation": event_observation(tick=1, calls_left=7)})
 
@@ -140,6 +150,12 @@ def test_duplicate_claim_key_is_in_the_bytes_of_the_arguments() -> None:
         (Policy.FOREIGN_TOOL, QUEUE_TOOLS, ("request_verification", "{}")),
         (Policy.UNSAFE_TRANSFER, EVENT_TOOLS, ("transfer", "{}")),
         (Policy.UNSAFE_TRANSFER, QUEUE_TOOLS, ("transfer_a", "{}")),
+        (Policy.CLAIM_ON_TRANSFER, PROBE_TOOLS, ("rescue", '{"claim":"saved"}')),
+        (Policy.CLAIM_ON_TRANSFER, PENDING_TOOLS, ("wait", '{"claim":"saved"}')),
+        (Policy.FOREIGN_TOOL, PENDING_TOOLS, ("verify_a", "{}")),
+        (Policy.FOREIGN_TOOL, PROBE_TOOLS, ("verify_a", "{}")),
+        (Policy.UNSAFE_TRANSFER, PENDING_TOOLS, ("wait", "{}")),
+        (Policy.UNSAFE_TRANSFER, PROBE_TOOLS, ("rescue", "{}")),
     ],
 )
 def test_tools_by_environment(policy: Policy, tools: tuple[str, ...], expected: tuple[str, str]) -> None:
@@ -181,8 +197,18 @@ def test_transport_policies() -> None:
     assert json.loads(failure.body)["error"]["type"] == "server_error"
 
 
-@pytest.mark.parametrize(("tools", "suffix"), [(EVENT_TOOLS, ""), (QUEUE_TOOLS, "_a")])
-def test_alternative_checks_uses_and_stops_with_its_reasoning_in_each_turn(tools: tuple[str, ...], suffix: str) -> None:
+@pytest.mark.parametrize(
+    ("tools", "careful"),
+    [
+        (EVENT_TOOLS, ("check_alternative", "use_alternative")),
+        (QUEUE_TOOLS, ("check_alternative_a", "use_alternative_a")),
+        (PENDING_TOOLS, ("request_verification", "cancel_transfer")),
+        (PROBE_TOOLS, ("read_certificate", "wait")),
+    ],
+)
+def test_alternative_plays_carefully_and_stops_with_its_reasoning_in_each_turn(
+    tools: tuple[str, ...], careful: tuple[str, str]
+) -> None:
     conversation = b"""{"model":"m","tools":%s,"messages":[{"role":"user","content":"go"}%s]}"""
     offered = json.dumps([{"type": "function", "function": {"name": name}} for name in tools]).encode()
     said: list[bytes] = []
@@ -196,7 +222,8 @@ def test_alternative_checks_uses_and_stops_with_its_reasoning_in_each_turn(tools
         names.append([call["function"]["name"] for call in message.get("tool_calls", [])])
         start = reply.body.index(b'{"role"')
         said.append(reply.body[start : reply.body.index(b',"logprobs"')])
-    assert names == [[f"check_alternative{suffix}"], [f"use_alternative{suffix}"], []]
+    assert names == [[careful[0]], [careful[1]], []]
+    assert set(careful) <= set(tools)
     for spelling in (b"1.50", b"2E+5", b"-0,", b"1e-3", b"0.10", b'"tags":[]', b'"reasoning_unknown"'):
         assert spelling in said[0]
 
@@ -221,3 +248,12 @@ def test_an_unknown_policy_is_named_with_the_known_ones() -> None:
     assert read_policy("late") is Policy.LATE
     with pytest.raises(UnknownPolicyError, match="no policy 'lazy'; there are act-well, "):
         read_policy("lazy")
+
+
+@pytest.mark.parametrize("tools", [PENDING_TOOLS, PROBE_TOOLS])
+def test_act_well_plays_the_environment_whose_tools_are_offered(tools: tuple[str, ...]) -> None:
+    world = PendingWorld(True) if tools == PENDING_TOOLS else ProbeWorld(True)
+    contract = PendingContract() if tools == PENDING_TOOLS else ProbeContract()
+    observation = started(world, contract).observation()
+    assert observation["tools"] == list(tools)
+    assert calls(Policy.ACT_WELL, tools=tools, observation=observation) == [(tools[0], "{}")]

@@ -3,19 +3,21 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from countersign.adapter.v1.adapter_pb2_grpc import AdapterServiceStub
 from countersign.kit.canonical import canonical_json
+from countersign.kit.channel import open_channel
 from countersign.ledger.v1 import ledger_pb2 as ledger
 from countersign.study.collection import Collection, CollectionEnd, Halt
 from countersign.study.errors import BadRecord, ServiceRefused
 from countersign.study.plan_model import PlanFile
 from countersign.study.preparation import PreparedStudy, prepare
-from countersign.study.records import KEYS, RecordStore
+from countersign.study.records import KEYS, SCHEMA, RecordStore
 from countersign.study.runner import EpisodeOrder
 from countersign.study.services import Services
 from tests.countersign.study import fakes as f
@@ -30,7 +32,7 @@ class Watcher:
     kept: int = 0
     done: list[tuple[str, str]] = field(default_factory=list)
 
-    def begin(self, planned: int, kept: Sequence[Mapping[str, Any]]) -> None:
+    def begin(self, planned: int, kept: Sequence[Mapping[str, Any]], cap_nanos: int = 0) -> None:
         self.kept = len(kept)
 
     def note(self, text: str) -> None:
@@ -320,3 +322,40 @@ async def test_no_more_episodes_run_at_once_than_allowed(fakes: f.Fakes, service
     run = await collect(services, make_plan(), tmp_path, in_flight=2)
     assert run.statuses() == ["completed"] * 4
     assert most == 2
+
+
+async def test_an_adapter_that_is_gone_costs_no_episode_where_another_is_left(
+    fakes: f.Fakes, services: Services, tmp_path: Path, unused_tcp_port: int
+) -> None:
+    async with open_channel(f"127.0.0.1:{unused_tcp_port}") as nowhere:
+        gone = AdapterServiceStub(nowhere)
+        prepared = await prepare(services, make_plan(), tmp_path)
+        halved = replace(services, adapter=gone, more_adapters=(services.adapter,))
+        watcher = Watcher()
+        collection = Collection(
+            services=halved,
+            orders=prepared.orders({"r": "http://127.0.0.1:9/v1"}),
+            store=RecordStore(tmp_path / "records"),
+            account_id="lab",
+            stop="never",
+            max_in_flight=2,
+            interrupted=asyncio.Event(),
+            view=watcher,
+            settle_seconds=0.0,
+        )
+        assert await collection.run() == CollectionEnd(None, 0)
+    records = [json.loads(path.read_bytes()) for path in (tmp_path / "records").iterdir()]
+    assert [record["status"] for record in records] == ["completed"] * 4
+    assert [note for note in watcher.notes if "an adapter went away" in note]
+
+
+def test_a_stop_does_not_replace_an_end_that_another_collector_kept(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path / "records")
+    store.prepare()
+    end = {**dict.fromkeys(KEYS), "schema": SCHEMA, "episode_id": "e", "status": "technical_unknown"}
+    end |= {"reason": "TRUNCATED"}
+    stop = {**end, "status": "stopped", "reason": None, "stop_category": "interrupted"}
+    assert store.keep(dict(stop)) == stop
+    assert store.keep(dict(end)) == end
+    assert store.keep(dict(stop)) == end
+    assert store.read("e") == end

@@ -10,6 +10,7 @@ from countersign.study.amounts import decimal_text
 from countersign.study.errors import BadPlan
 from countersign.study.identities import case_definition, planned_identities
 from countersign.study.plan import load_plan, load_route, parse_plan, prior_of, realised_worlds
+from tests.conftest import PROJECT_ROOT
 from tests.countersign.study.plans import BASE, make_plan, plan_text, route_text
 
 
@@ -178,3 +179,57 @@ def test_decimals_are_kept_exactly(written: str, text: str) -> None:
 def test_what_is_no_amount_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match="must be a decimal number"):
         decimal_text(written)
+
+
+PENDING_BASE = BASE.replace('environment = "event"', 'environment = "pending"').replace(", effective = true", "")
+PROBE_BASE = PENDING_BASE.replace('environment = "pending"', 'environment = "probe"')
+
+
+def test_pending_commitments_and_resource_probes_are_read() -> None:
+    pending = make_plan(
+        base=PENDING_BASE.replace("deadline = 3", "commit_tick = 4, deadline = 3, cancel_first = false")
+    )
+    definition = case_definition(pending, planned_identities(pending)[0].case)
+    assert [world.pending.need for world in definition.support] == [False, True]
+    terms = definition.contract.pending
+    assert (terms.commit_tick, terms.deadline, terms.cancel_first) == (4, 3, False)
+    assert not terms.HasField("cancellation_delay")
+    probe = make_plan(base=PROBE_BASE.replace("deadline = 3", "reserve_capacity = 2, probe_delay = 1"))
+    definition = case_definition(probe, planned_identities(probe)[0].case)
+    assert [world.probe.need for world in definition.support] == [False, True]
+    assert (definition.contract.probe.reserve_capacity, definition.contract.probe.probe_delay) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("base", "term", "line"),
+    [
+        (PENDING_BASE, "deadline = 2", "templates[0].contract.deadline: must be 3 to 100"),
+        (PENDING_BASE, "commit_tick = 2", "templates[0].contract.commit_tick: must be 3 to 100"),
+        (PENDING_BASE, "verification_delay = 0", "templates[0].contract.verification_delay: must be 1 to 100"),
+        (PENDING_BASE, "cancel_first = 1", "templates[0].contract.cancel_first: must be true or false"),
+        (PROBE_BASE, "deadline = 0", "templates[0].contract.deadline: must be 1 to 100"),
+        (PROBE_BASE, "commit_tick = 5", "templates[0].contract.commit_tick: no such field"),
+        (
+            PROBE_BASE.replace("need = true", "effective = true"),
+            "deadline = 3",
+            "templates[0].world.effective: no such",
+        ),
+    ],
+)
+def test_a_wrong_pending_or_probe_template_names_its_key(base: str, term: str, line: str) -> None:
+    with pytest.raises(BadPlan) as caught:
+        make_plan(base=base.replace("deadline = 3", term))
+    assert line in caught.value.message
+
+
+@pytest.mark.parametrize("path", sorted((PROJECT_ROOT / "studies").glob("*.toml")), ids=lambda path: path.name)
+def test_every_study_that_is_shipped_can_be_read(path: Path) -> None:
+    plan = load_plan(path)
+    assert plan.name == path.stem
+    assert planned_identities(plan)
+
+
+def test_the_study_of_environments_has_them_all() -> None:
+    plan = load_plan(PROJECT_ROOT / "studies" / "environments.toml")
+    assert {template.environment for template in plan.templates} == {"event", "queue", "pending", "probe"}
+    assert len(planned_identities(plan)) == 36

@@ -4,16 +4,15 @@ Read whatever the verdict: usage absent is not usage zero, and a number's spelli
 (design/ledger.md, RecordReceipt).
 """
 
-from dataclasses import dataclass
-
 import msgspec
 
-from adapter_svc.admission.limits import DEFAULT_LIMITS, Limits
-from adapter_svc.admission.strict_json import JsonValue, read_strict
+from adapter_svc.admission.billing import Billing, Path, find_counts
+from adapter_svc.admission.limits import Limits
+from adapter_svc.admission.strict_json import JsonValue
 from adapter_svc.admission.verdict import Continuation, Inadmissible, Reason, ServedIdentity, Usage
 from countersign.kit.canonical import sha256
 
-_COUNTS: dict[str, tuple[tuple[str, ...], ...]] = {
+_COUNTS: dict[str, tuple[Path, ...]] = {
     "input_tokens": (("prompt_tokens",),),
     "output_tokens": (("completion_tokens",),),
     "total_tokens": (("total_tokens",),),
@@ -28,7 +27,6 @@ _COUNTS: dict[str, tuple[tuple[str, ...], ...]] = {
 """Where each count stands under `usage`; the first place that has one wins (OpenAI, DeepSeek, Mistral,
 z.ai).
 """
-_MAX_COUNT = 2**63 - 1
 
 
 class _RawUsage(msgspec.Struct):
@@ -60,23 +58,6 @@ def _text(value: JsonValue) -> str | None:
     return value if isinstance(value, str) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Billing:
-    """What a body says that its answer took: tokens, and the cost as spelled, None where it gives none."""
-
-    usage: Usage
-    reported_cost: str | None
-
-
-def read_billing(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> Billing:
-    """The billing evidence of a chat_completions body; empty where it is not a strict JSON object."""
-    try:
-        body = read_strict(raw, limits)
-    except Inadmissible:
-        return Billing(Usage(), None)
-    return billing_of(body if isinstance(body, dict) else {}, raw, limits)
-
-
 def billing_of(body: dict[str, JsonValue], raw: bytes, limits: Limits) -> Billing:
     """The billing evidence of `body`, which was read from `raw`."""
     cost = _cost_of(body, raw, limits)
@@ -91,27 +72,10 @@ def _usage_of(body: dict[str, JsonValue], reported_cost: str | None) -> Usage:
     usage = body.get("usage")
     if not isinstance(usage, dict):
         return Usage(invalid=() if usage is None else ("usage",))
-    found = {name: _first_present(usage, places) for name, places in _COUNTS.items()}
-    invalid = [name for name, value in found.items() if value is not None and _count(value) is None]
+    counts, invalid = find_counts(usage, _COUNTS)
     if usage.get("cost") is not None and reported_cost is None:
-        invalid.append("cost")
-    return Usage(**{name: _count(value) for name, value in found.items()}, invalid=tuple(invalid))
-
-
-def _first_present(usage: dict[str, JsonValue], places: tuple[tuple[str, ...], ...]) -> JsonValue:
-    for place in places:
-        value: JsonValue = usage
-        for key in place:
-            value = value.get(key) if isinstance(value, dict) else None
-        if value is not None:
-            return value
-    return None
-
-
-def _count(value: JsonValue) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if 0 <= value <= _MAX_COUNT else None
+        invalid = (*invalid, "cost")
+    return Usage(**counts, invalid=invalid)
 
 
 def _is_number(value: JsonValue) -> bool:

@@ -1,0 +1,115 @@
+"""`AnalyzeStudy` from its first message to its last: reads the parts, fetches the evidence, streams the answer."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+
+from countersign.kit.canonical import canonical_json, sha256
+from countersign.kit.errors import InvalidArgument
+from countersign.kit.wording import Wording
+from countersign.verifier.v1 import verifier_pb2 as pb
+from verifier_svc.analysis import (
+    AnalysedEpisode,
+    FrozenStudy,
+    PlannedEpisode,
+    analyse,
+    analyse_episode,
+    read_study,
+    sort_records,
+    stray_calls,
+)
+from verifier_svc.evidence import Evidence
+from verifier_svc.packets import DeclaredCase
+
+EPISODES_AT_ONCE = 32
+"""How many episodes' receipts are fetched at the same time."""
+
+Comparator = Callable[[DeclaredCase], Awaitable[float | None]]
+"""The exact comparator's expected loss of a case; None where it was not solved."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyParts:
+    """What the request's messages hold together."""
+
+    study_id: str
+    manifest: bytes
+    amendments: list[bytes]
+    records: list[bytes]
+
+
+async def read_parts(requests: AsyncIterator[pb.AnalyzeStudyRequest]) -> StudyParts:
+    """Every part of the request; a manifest may come in pieces. Raises InvalidArgument where one is missing."""
+    study_id, manifest = "", bytearray()
+    amendments: list[bytes] = []
+    records: list[bytes] = []
+    async for request in requests:
+        study_id = study_id or request.study_id
+        manifest += request.manifest
+        amendments.extend(request.amendments)
+        records.extend(request.records)
+    if not study_id:
+        raise InvalidArgument("study_id is missing", field="study_id")
+    if not manifest:
+        raise InvalidArgument("manifest is missing", field="manifest")
+    return StudyParts(study_id, bytes(manifest), amendments, records)
+
+
+async def analyse_study(
+    parts: StudyParts, evidence: Evidence, wording: Wording, comparator: Comparator
+) -> AsyncIterator[pb.AnalyzeStudyResponse]:
+    """The answer's messages: each planned episode in frozen order, then the analysis.
+
+    Raises InvalidManifest, InvalidArgument where the study is another one, and ServiceError of the ledger.
+    """
+    study = read_study(parts.manifest, parts.amendments)
+    if study.study_id != parts.study_id:
+        raise InvalidArgument("the manifest and its amendments are another study's", field="study_id")
+    records = sort_records(study, parts.records)
+    calls = await evidence.calls_of_study(study.study_id)
+    balances = await evidence.balances(study.account_id, study.study_id)
+    done: list[AnalysedEpisode] = []
+    comparators = await _by_template(study, comparator)
+
+    async def one(planned: PlannedEpisode) -> AnalysedEpisode:
+        stored = await evidence.with_receipts(calls.get(planned.episode_id, []))
+        facts = study.facts(planned, wording.document, wording.digest.hex())
+        mine = records.by_episode.get(planned.episode_id, ())
+        best = comparators[planned.identity["template"]]
+        return await asyncio.to_thread(analyse_episode, study, planned, mine, stored, facts, best)
+
+    async for episode in _in_order(study, one):
+        done.append(episode)
+        yield pb.AnalyzeStudyResponse(episode=canonical_json(episode.to_json()))
+    errors = [*records.errors, *stray_calls(study, {name: len(found) for name, found in calls.items()})]
+    analysis = canonical_json(analyse(study, done, balances, errors))
+    yield pb.AnalyzeStudyResponse(analysis=analysis, digest=sha256(analysis))
+
+
+async def _by_template(study: FrozenStudy, comparator: Comparator) -> dict[str, float | None]:
+    """One case of each template solved: what arms and messages say changes no world and no loss."""
+    solved: dict[str, float | None] = {}
+    for episode in study.episodes:
+        name = episode.identity["template"]
+        if name not in solved:
+            solved[name] = await comparator(study.case(episode.identity))
+    return solved
+
+
+async def _in_order(
+    study: FrozenStudy, one: Callable[[PlannedEpisode], Coroutine[None, None, AnalysedEpisode]]
+) -> AsyncIterator[AnalysedEpisode]:
+    """Each planned episode's answer in frozen order, some at once; the first failure ends it all."""
+    waiting: list[asyncio.Task[AnalysedEpisode]] = []
+    planned = iter(study.episodes)
+    try:
+        while True:
+            while len(waiting) < EPISODES_AT_ONCE and (episode := next(planned, None)) is not None:
+                waiting.append(asyncio.create_task(one(episode)))
+            if not waiting:
+                return
+            yield await waiting.pop(0)
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
