@@ -47,7 +47,7 @@ class SqliteStore:
         self._path = path
         self._lock = lock
         self._head = head
-        self._inodes = {each: each.stat().st_ino for each in (path, _wal_of(path), _lock_of(path))}
+        self._inodes = {str(each): each.stat().st_ino for each in (path, _wal_of(path), _lock_of(path))}
         self._writing = writing
         self._keys = RecentKeys()
         self._reading = reading
@@ -103,7 +103,7 @@ class SqliteStore:
         So would its log; and a lock that was deleted locks nobody else out.
         """
         for path, inode in self._inodes.items():
-            if not path.exists() or path.stat().st_ino != inode:
+            if _inode(path) != inode:
                 raise errors.StoreUnavailableError(
                     "the ledger's file was moved or replaced; put it back and restart", problem="moved"
                 )
@@ -263,6 +263,14 @@ class SqliteStore:
         )
         values = (account_id, after_sequence, *states, limit)
         return await self._read(lambda db: [rows.call_from_row(row) for row in db.execute(query, values)])
+
+
+def _inode(path: str) -> int | None:
+    """The inode of a file, None where there is none."""
+    try:
+        return os.stat(path).st_ino
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _wal_of(path: Path) -> Path:
