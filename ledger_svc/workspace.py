@@ -25,7 +25,7 @@ _KIND_OF_STATE = {
 }
 
 
-class Wanted(Struct, frozen=True):
+class Wanted(Struct, frozen=True, gc=False):
     """What must be loaded. A store adds the calls' studies, the studies' accounts and the studies' overdue calls.
 
     `overdue_count` asks for that many overdue reservations more, of whatever study.
