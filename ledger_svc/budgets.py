@@ -12,7 +12,7 @@ from ledger_svc import errors
 from ledger_svc.calls import Call, CallState
 
 
-class Tally(Struct, frozen=True):
+class Tally(Struct, frozen=True, gc=False):
     """How many calls are in one state and what they account for together."""
 
     nanos: int = 0
@@ -26,7 +26,7 @@ class Tally(Struct, frozen=True):
         return changed
 
 
-class Totals(Struct, frozen=True):
+class Totals(Struct, frozen=True, gc=False):
     """The four tallies of an account or a study."""
 
     charged: Tally = field(default_factory=Tally)
@@ -56,7 +56,7 @@ class Totals(Struct, frozen=True):
                 return Totals(self.charged, self.reserved, self.held, self.resolved.plus(nanos, count))
 
 
-class Account(Struct, frozen=True):
+class Account(Struct, frozen=True, gc=False):
     """A currency, what is authorised in it, what its calls account for, and where its journal ends."""
 
     account_id: str
@@ -105,7 +105,7 @@ class Account(Struct, frozen=True):
         )
 
 
-class Study(Struct, frozen=True):
+class Study(Struct, frozen=True, gc=False):
     """A study's caps, its frozen manifest's digest, and what its calls account for."""
 
     study_id: str

@@ -70,7 +70,7 @@ CALLER_CATEGORIES = frozenset({HoldCategory.TRANSPORT_UNKNOWN, HoldCategory.HTTP
 """The categories that a caller may give."""
 
 
-class Slot(Struct, frozen=True):
+class Slot(Struct, frozen=True, gc=False):
     """One planned provider request."""
 
     study_id: str
@@ -90,14 +90,14 @@ def _call_id(study_id: str, episode_id: str, turn: int) -> bytes:
     return sha256(lengths[0] + study + lengths[1] + episode + lengths[2] + number)
 
 
-class Cost(Struct, frozen=True):
+class Cost(Struct, frozen=True, gc=False):
     """A cost as its evidence gives it: the exact text, empty where there is none."""
 
     basis: CostBasis
     amount_text: str
 
 
-class HoldFacts(Struct, frozen=True):
+class HoldFacts(Struct, frozen=True, gc=False):
     """Why a call is, or was, held, and how far its request got."""
 
     category: HoldCategory
@@ -105,7 +105,7 @@ class HoldFacts(Struct, frozen=True):
     http_status: int | None = None
 
 
-class ReceiptFacts(Struct, frozen=True):
+class ReceiptFacts(Struct, frozen=True, gc=False):
     """What is known of a stored response; its bytes are a payload of their own."""
 
     http_status: int
@@ -120,7 +120,7 @@ class ReceiptFacts(Struct, frozen=True):
         return mine == (other.http_status, other.response_digest, other.cost)
 
 
-class Resolution(Struct, frozen=True):
+class Resolution(Struct, frozen=True, gc=False):
     """An operator's decision; `charged_nanos` is None where nothing was sent."""
 
     charged_nanos: int | None
@@ -129,7 +129,7 @@ class Resolution(Struct, frozen=True):
     opened_new_attempt: bool
 
 
-class Call(Struct, frozen=True):
+class Call(Struct, frozen=True, gc=False):
     """One attempt for one slot. Of the attempt token only the digest is kept."""
 
     account_id: str

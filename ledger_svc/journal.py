@@ -26,7 +26,7 @@ class EntryKind(StrEnum):
     CALL_RESOLVED = "CALL_RESOLVED"
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """One journal entry. `body` is canonical JSON, `at` microseconds since the Unix epoch."""
 
     account_id: str

@@ -99,9 +99,14 @@ class Ledger:
         """Carry out one mutation (`ledger_svc.commands`) and give its answer once it is durable."""
         return await self._watched(self._writer.submit(command))
 
-    async def submit_all(self, commands: Sequence[Command[Any]]) -> Sequence[Any]:
-        """Carry out mutations in order, in one transaction; an answer or a refusal (CountersignError) for each."""
-        return await self._watched(self._writer.submit_all(commands))
+    async def submit_parts(self, commands: Sequence[Command[Any]]) -> AsyncIterator[Sequence[Any]]:
+        """Carry out mutations in order; an answer or an exception for each, part by part, as they become durable."""
+        parts = aiter(self._writer.submit_parts(commands))
+        while (outcomes := await self._watched(anext(parts, None))) is not None:
+            for outcome in outcomes:
+                if isinstance(outcome, Exception):
+                    self._note(outcome)
+            yield outcomes
 
     async def complete(self, answer: Any) -> Any:
         """The answer as it is given out: a slot that was answered before gives its stored receipt."""
@@ -243,11 +248,16 @@ class Ledger:
         """Await the store's work and note where it fails; that it works again only a write proves."""
         try:
             return await work
-        except (errors.StoreUnavailableError, errors.StoreCorruptError) as error:
-            # A full queue says that callers are fast, not that the store has failed.
-            if error.metadata.get("problem") != "overloaded":
-                self._set_healthy(False)
+        except Exception as error:
+            self._note(error)
             raise
+
+    def _note(self, error: Exception) -> None:
+        """Where the store has failed, say so; a full queue says that callers are fast, not that it has."""
+        if not isinstance(error, errors.StoreUnavailableError | errors.StoreCorruptError):
+            return
+        if error.metadata.get("problem") != "overloaded":
+            self._set_healthy(False)
 
     def _set_healthy(self, healthy: bool) -> None:
         if healthy != self.healthy:

@@ -37,10 +37,7 @@ MAX_BATCH = 512
 """Mutations that one transaction commits together."""
 
 MIN_SHARE = 32
-"""Mutations of which a transaction leaves none to the next one, where so many wait."""
-
-STREAM_PART = 32
-"""Mutations of one stream's message that are committed and answered together; they are never split."""
+"""Mutations that one transaction commits together at least, where so many wait; of more, some may wait for the next."""
 
 MAX_STREAM_BATCH = kit_limits.MAX_STREAM_BATCH
 """Mutations in one message of a stream."""

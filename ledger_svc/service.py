@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
 
-from countersign.kit.interceptors.around import Context
+from countersign.kit.interceptors.context import Context
 from countersign.kit.server import ServiceSpec
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.ledger.v1 import ledger_pb2_grpc

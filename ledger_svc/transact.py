@@ -66,10 +66,10 @@ async def _next(iterator: AsyncIterator[pb.TransactRequest]) -> pb.TransactReque
 
 
 @dataclass(slots=True)
-class _Part:
-    """Some of a message's mutations: those that are commands, with their numbers, and the replies to the others."""
+class _Message:
+    """A message's mutations: those that are commands, with their numbers, and the replies to the others."""
 
-    response: pb.TransactResponse = field(default_factory=pb.TransactResponse)
+    refused: pb.TransactResponse = field(default_factory=pb.TransactResponse)
     ids: list[int] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     commands: list[Command[Any]] = field(default_factory=list)
@@ -95,33 +95,33 @@ class _Session:
 
     async def _carry_out(self, message: pb.TransactRequest) -> None:
         try:
-            # Tasks begin in the order in which they are made, so that the parts enter the writer in their order.
-            async with asyncio.TaskGroup() as parts:
-                for part in _read(message):
-                    parts.create_task(self._answer(part))
+            taken = _read(message)
+            self._send(taken.refused)
+            names = iter(zip(taken.ids, taken.kinds, strict=True))
+            async for outcomes in self._parts(taken.commands):
+                await self._answer([(*next(names), outcome) for outcome in outcomes])
         finally:
             self._room.release()
 
-    async def _answer(self, part: _Part) -> None:
-        outcomes = await self._outcomes(part.commands)
+    async def _parts(self, commands: Sequence[Command[Any]]) -> AsyncIterator[Sequence[Any]]:
+        """An answer or an exception for each command, part by part; where the queue takes none, that for each."""
+        try:
+            async for outcomes in self._ledger.submit_parts(commands):
+                yield outcomes
+        except CountersignError as error:
+            yield [error] * len(commands)
+
+    async def _answer(self, outcomes: Sequence[tuple[int, str, Any]]) -> None:
+        response = pb.TransactResponse()
         answered: list[tuple[int, str, Answered]] = []
-        for number, kind, outcome in zip(part.ids, part.kinds, outcomes, strict=True):
+        for number, kind, outcome in outcomes:
             if isinstance(outcome, Answered):
                 answered.append((number, kind, outcome))
             else:
-                _reply(part.response, number, kind, outcome)
-        self._send(part.response)
+                _reply(response, number, kind, outcome)
+        self._send(response)
         for number, kind, answer in answered:
             await self._send_stored(number, kind, answer)
-
-    async def _outcomes(self, commands: Sequence[Command[Any]]) -> Sequence[Any]:
-        """An answer or a refusal for each command; where their transaction failed, its failure for each."""
-        if not commands:
-            return ()
-        try:
-            return await self._ledger.submit_all(commands)
-        except Exception as error:  # noqa: BLE001 - each caller hears of it as a unary caller would
-            return [_refusal(error)] * len(commands)
 
     async def _send_stored(self, number: int, kind: str, answer: Answered) -> None:
         """Reply with a stored receipt in a message of its own: several could be too large for one."""
@@ -138,14 +138,11 @@ class _Session:
             self.responses.put_nowait(response)
 
 
-def _read(message: pb.TransactRequest) -> list[_Part]:
-    """Make the commands, in parts of at most `limits.STREAM_PART`; what none can be made of is refused at once."""
+def _read(message: pb.TransactRequest) -> _Message:
+    """Make the commands; what none can be made of is refused at once."""
+    taken = _Message()
     too_many = len(message.mutations) > limits.MAX_STREAM_BATCH
-    parts: list[_Part] = []
-    for index, mutation in enumerate(message.mutations):
-        if index % limits.STREAM_PART == 0:
-            part = _Part()
-            parts.append(part)
+    for mutation in message.mutations:
         try:
             if too_many:
                 raise errors.InvalidArgumentError("a message has too many mutations", field="mutations")
@@ -154,18 +151,18 @@ def _read(message: pb.TransactRequest) -> list[_Part]:
                 raise errors.InvalidArgumentError("request is missing", field="request")
             of_kind = BY_FIELD[kind]
             require(of_kind.method)
-            part.commands.append(of_kind.read(getattr(mutation, kind)))
+            taken.commands.append(of_kind.read(getattr(mutation, kind)))
         except Exception as error:  # noqa: BLE001 - one mutation's failure must not end the others' stream
-            _refuse(part.response, mutation.correlation_id, _refusal(error))
+            _refuse(taken.refused, mutation.correlation_id, _refusal(error))
         else:
-            part.ids.append(mutation.correlation_id)
-            part.kinds.append(kind)
-    return parts
+            taken.ids.append(mutation.correlation_id)
+            taken.kinds.append(kind)
+    return taken
 
 
 def _reply(response: pb.TransactResponse, number: int, kind: str, outcome: Any) -> None:
-    if isinstance(outcome, CountersignError):
-        _refuse(response, number, outcome)
+    if isinstance(outcome, Exception):
+        _refuse(response, number, _refusal(outcome))
         return
     reply = response.replies.add(correlation_id=number)
     answer = getattr(reply, kind)

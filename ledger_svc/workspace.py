@@ -25,7 +25,7 @@ _KIND_OF_STATE = {
 }
 
 
-class Wanted(Struct, frozen=True):
+class Wanted(Struct, frozen=True, gc=False):
     """What must be loaded. A store adds the calls' studies, the studies' accounts and the studies' overdue calls.
 
     `overdue_count` asks for that many overdue reservations more, of whatever study.
@@ -40,23 +40,13 @@ class Wanted(Struct, frozen=True):
     @staticmethod
     def union(parts: Iterable["Wanted"]) -> "Wanted":
         """What all the parts want together, each thing once."""
-        account_ids: set[str] = set()
-        study_ids: set[str] = set()
-        call_ids: set[bytes] = set()
-        request_ids: set[str] = set()
-        overdue_count = 0
-        for part in parts:
-            account_ids.update(part.account_ids)
-            study_ids.update(part.study_ids)
-            call_ids.update(part.call_ids)
-            request_ids.update(part.request_ids)
-            overdue_count = max(overdue_count, part.overdue_count)
+        parts = list(parts)
         return Wanted(
-            frozenset(account_ids),
-            frozenset(study_ids),
-            frozenset(call_ids),
-            frozenset(request_ids),
-            overdue_count,
+            frozenset().union(*[part.account_ids for part in parts]),
+            frozenset().union(*[part.study_ids for part in parts]),
+            frozenset().union(*[part.call_ids for part in parts]),
+            frozenset().union(*[part.request_ids for part in parts]),
+            max([part.overdue_count for part in parts], default=0),
         )
 
 

@@ -11,7 +11,7 @@ from ledger_svc.costs import known_cost_nanos
 from ledger_svc.workspace import Wanted, Workspace
 
 
-class Changed(Struct, frozen=True):
+class Changed(Struct, frozen=True, gc=False):
     """Where the call stands now, and whether it stood there before; `currency` is its account's."""
 
     replayed: bool
@@ -19,7 +19,7 @@ class Changed(Struct, frozen=True):
     currency: str
 
 
-class RecordReceipt(Struct, frozen=True):
+class RecordReceipt(Struct, frozen=True, gc=False):
     """Stores the raw response, then charges its cost, or holds the call where that is not known or too high.
 
     Raises UnknownCallError, TokenMismatchError, and whatever `calls.record_receipt` refuses with.
@@ -62,7 +62,7 @@ class RecordReceipt(Struct, frozen=True):
         return nanos
 
 
-class Hold(Struct, frozen=True):
+class Hold(Struct, frozen=True, gc=False):
     """Puts a call in doubt, its whole reservation kept.
 
     Raises UnknownCallError, TokenMismatchError, and whatever `calls.hold` refuses with.

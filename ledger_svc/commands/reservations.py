@@ -12,20 +12,20 @@ from ledger_svc.commands.leases import expire_overdue
 from ledger_svc.workspace import Wanted, Workspace
 
 
-class Admitted(Struct, frozen=True):
+class Admitted(Struct, frozen=True, gc=False):
     """One request may be sent for the call."""
 
     call: Call
     replayed: bool
 
 
-class Answered(Struct, frozen=True):
+class Answered(Struct, frozen=True, gc=False):
     """Nothing is to be sent: the call has a stored receipt."""
 
     call: Call
 
 
-class Reserve(Struct, frozen=True):
+class Reserve(Struct, frozen=True, gc=False):
     """Sets money aside for a slot, or gives the receipt that the slot already has.
 
     Raises UnknownStudyError, CurrencyMismatchError, PayloadMismatchError, ReplayDeniedError, RequestIdConflictError

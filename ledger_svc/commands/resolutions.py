@@ -15,7 +15,7 @@ from ledger_svc.journal import EntryKind
 from ledger_svc.workspace import RequestRecord, Wanted, Workspace
 
 
-class ResolveHold(Struct, frozen=True):
+class ResolveHold(Struct, frozen=True, gc=False):
     """An operator's decision: the held attempt cost `charged`, or nothing was sent (None).
 
     Raises UnknownCallError, CurrencyMismatchError, InvalidAmountError, and whatever `calls.resolve` refuses with.

@@ -63,7 +63,7 @@ class SqliteStore:
         self._path = path
         self._lock = lock
         self._head = head
-        self._inodes = {each: each.stat().st_ino for each in (path, _wal_of(path), _lock_of(path))}
+        self._inodes = {str(each): each.stat().st_ino for each in (path, _wal_of(path), _lock_of(path))}
         self._writing = writing
         self._keys = RecentKeys()
         self._reading = reading
@@ -129,7 +129,7 @@ class SqliteStore:
         So would its log; and a lock that was deleted locks nobody else out.
         """
         for path, inode in self._inodes.items():
-            if not path.exists() or path.stat().st_ino != inode:
+            if _inode(path) != inode:
                 raise errors.StoreUnavailableError(
                     "the ledger's file was moved or replaced; put it back and restart", problem="moved"
                 )
@@ -287,6 +287,14 @@ class SqliteStore:
     ) -> list[Call]:
         """See `Store.calls_of_account`."""
         return await self._read(lambda db: _calls(db, "account_id", account_id, states, after_sequence, limit))
+
+
+def _inode(path: str) -> int | None:
+    """The inode of a file, None where there is none."""
+    try:
+        return os.stat(path).st_ino
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _wal_of(path: Path) -> Path:

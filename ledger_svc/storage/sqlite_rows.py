@@ -196,7 +196,8 @@ def _save_calls(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> Ro
     first = 1 + last_row_id(db) if keys else 0
     new = {key: row_id for row_id, key in enumerate(keys, first)}
     ids = {**row_ids, **new}
-    rows = [_call_values(ids[key], call, changes.call_texts[key]) for key, call in changes.calls.items()]
+    texts = changes.call_texts
+    rows = [_call_values(ids[key], key[0], call, texts[key]) for key, call in changes.calls.items()]
     insert(db, "calls", _STORED_CALL_COLUMNS, rows, _CHANGED_CALL)
     insert(db, "payloads", "id, digest, body", list(_payload_rows(changes, ids)), "ON CONFLICT DO NOTHING")
     if new:
@@ -207,10 +208,10 @@ def _save_calls(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> Ro
 _CHANGED_CALL = "ON CONFLICT (id) DO UPDATE SET body = excluded.body, state = excluded.state"
 
 
-def _call_values(row_id: int, call: Call, text: str) -> tuple[Any, ...]:
+def _call_values(row_id: int, call_id: bytes, call: Call, text: str) -> tuple[Any, ...]:
     return (
         row_id,
-        call.call_id,
+        call_id,
         call.attempt,
         text,
         call.account_id,

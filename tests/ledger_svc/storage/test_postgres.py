@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import psycopg
 import pytest
+from msgspec.structs import replace
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ledger_svc import errors
@@ -272,8 +272,7 @@ async def test_text_that_postgresql_cannot_hold(dsn: str) -> None:
         assert await store.calls("study\0", set(), 0, 10) == []
         await carry_out(store, support.hold())
         evidence = 'a\0b\0 \\u0000 \\\0 é "state":"LOST" \\'
-        resolution = support.resolve(3)
-        msgspec.structs.force_setattr(resolution, "evidence", evidence)
+        resolution = replace(support.resolve(3), evidence=evidence)
         await carry_out(store, resolution)
         (call,) = await store.attempts(CALL_ID)
         assert call.resolution is not None
