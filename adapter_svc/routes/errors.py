@@ -39,9 +39,13 @@ class RequestProgress(StrEnum):
     """How far a request got (design/ledger.md, Hold); the names of the ledger's RequestProgress."""
 
     NOT_CONNECTED = "NOT_CONNECTED"
+    """No byte of the request was handed to the operating system: no connection, or no trusted TLS session over it."""
     SENDING = "SENDING"
+    """Handing it over had begun, and was not seen to end."""
     SENT = "SENT"
+    """The operating system has all of it. Whether the provider has is not known: an interim answer proves nothing."""
     RESPONSE_STARTED = "RESPONSE_STARTED"
+    """The whole head of a final answer was read."""
 
 
 class FailureCategory(StrEnum):
@@ -49,11 +53,17 @@ class FailureCategory(StrEnum):
 
     KEY_MISSING = "KEY_MISSING"
     CONNECT_FAILED = "CONNECT_FAILED"
+    TLS_FAILED = "TLS_FAILED"
+    """Connected, but no trusted TLS session: certificate, host name, protocol, or a handshake that was cut."""
     CONNECT_TIMEOUT = "CONNECT_TIMEOUT"
     FIRST_BYTE_TIMEOUT = "FIRST_BYTE_TIMEOUT"
     TOTAL_TIMEOUT = "TOTAL_TIMEOUT"
     CONNECTION_BROKEN = "CONNECTION_BROKEN"
-    """Reset, closed early, or no HTTP."""
+    """Reset, or closed before the answer's end."""
+    PROTOCOL_VIOLATION = "PROTOCOL_VIOLATION"
+    """What came is no HTTP/1.1 answer, or one that contradicts itself about where it ends."""
+    HEAD_TOO_LARGE = "HEAD_TOO_LARGE"
+    """Header fields, interim answers or chunk headers beyond the limits."""
     BODY_TOO_LARGE = "BODY_TOO_LARGE"
     BODY_UNDECODABLE = "BODY_UNDECODABLE"
     """A content encoding that was not asked for and cannot be undone."""

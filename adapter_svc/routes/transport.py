@@ -1,47 +1,30 @@
 """One attempt at one request: no retry, no redirect, no proxy, no reused connection (design/admission.md, Routes).
 
-The HTTP transport is used below its client, which is what adds redirects, cookies, proxies and log lines.
+What is reported in which case is in docs/transport.md. The request is written to a socket here and not by an HTTP
+client: clients resend, redirect, keep connections and log.
 """
 
 import asyncio
 import os
 import ssl
-import zlib
-from collections.abc import AsyncIterable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Protocol
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Protocol
 
 import httpx
 
-from adapter_svc.admission import MAX_BODY_BYTES
+from adapter_svc.admission import MAX_BODY_BYTES, WireFormat
 from adapter_svc.routes.errors import FailureCategory, MissingKey, RequestProgress, TransportFailure
 from adapter_svc.routes.profile import Route, Timeouts
+from adapter_svc.routes.transport_headers import AUTHENTICATION, Authentication, request_fields
+from adapter_svc.routes.transport_http import MAX_HEAD_BYTES, Exchange, Outgoing, ProviderAnswer
+from adapter_svc.routes.transport_wire import Address, AttemptRefused, Wire, connected, tls_context
 
-_PROGRESS = {
-    "http11.send_request_headers.started": RequestProgress.SENDING,
-    "http11.send_request_body.complete": RequestProgress.SENT,
-    "http11.receive_response_headers.complete": RequestProgress.RESPONSE_STARTED,
-}
-"""The transport's own trace events: what was written to the socket, not what was asked for."""
+__all__ = ["HttpProvider", "Provider", "ProviderAnswer", "check_key"]
 
-_CONNECTED = "connection.connect_tcp.complete"
-
-_TIMED_OUT = {
-    RequestProgress.NOT_CONNECTED: FailureCategory.CONNECT_TIMEOUT,
-    RequestProgress.SENDING: FailureCategory.TOTAL_TIMEOUT,
-    RequestProgress.SENT: FailureCategory.FIRST_BYTE_TIMEOUT,
-    RequestProgress.RESPONSE_STARTED: FailureCategory.TOTAL_TIMEOUT,
-}
-_GZIP_WINDOW = 31
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderAnswer:
-    """A complete HTTP answer, whatever its status; `body` is decoded to its own bytes."""
-
-    status: int
-    body: bytes = field(repr=False)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_WIRE_BYTES_PER_BODY_BYTE = 2
+"""Room for the framing of small chunks; beyond it, an answer is all framing, or compresses to more than it is."""
 
 
 class Provider(Protocol):
@@ -64,160 +47,111 @@ def _key(route: Route, environment: Mapping[str, str]) -> str | None:
 
 
 class HttpProvider:
-    """Sends over HTTP/1.1. `environment` holds the keys and is read at each sending; limits are in bytes."""
+    """Sends over HTTP/1.1. `environment` holds the keys and is read at each sending; limits are in bytes.
 
-    def __init__(self, environment: Mapping[str, str] | None = None, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+    `authentication` says for each wire format how the key is shown. `authority_file` is a PEM file of the only
+    authorities to trust, in place of the public ones.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        authentication: Mapping[WireFormat, Authentication] = AUTHENTICATION,
+        authority_file: str | None = None,
+    ) -> None:
         self._environment = os.environ if environment is None else environment
         self._max_body_bytes = max_body_bytes
-        self._tls = _tls_context()
+        self._authentication = authentication
+        self._tls = tls_context(authority_file)
 
     async def send(self, route: Route, request: bytes) -> ProviderAnswer:
         """Post `request` to the route, once, over a connection of its own.
 
         Raises TransportFailure. A cancelled caller leaves no open connection.
         """
-        headers = self._headers(route)
-        attempt = _Attempt(route.timeouts)
-        outgoing = httpx.Request(
-            "POST", route.endpoint, headers=headers, content=request, extensions={"trace": attempt.trace}
+        url = httpx.URL(route.endpoint)
+        outgoing = self._outgoing(route, url, request)
+        attempt = _Attempt(route.timeouts, self._max_body_bytes)
+        address = Address(
+            url.raw_host.decode("ascii"),
+            url.port or _DEFAULT_PORTS[url.scheme],
+            route.timeouts.connect_millis / 1000,
         )
-        return await attempt.run(outgoing, self._tls, self._max_body_bytes)
+        outcome = await attempt.run(address, outgoing, self._tls if url.scheme == "https" else None)
+        if isinstance(outcome, FailureCategory):
+            # Raised outside of any handler: what went wrong below may show what was sent, and is forgotten.
+            raise TransportFailure(attempt.progress, outcome)
+        return outcome
 
-    def _headers(self, route: Route) -> dict[str, str]:
-        headers = {
-            "Accept": "application/json",
-            "Accept-Encoding": "identity",
-            "Connection": "close",
-            "Content-Type": "application/json",
-            "User-Agent": "countersign",
-        }
-        if route.api_key_variable:
-            key = _key(route, self._environment)
-            if key is None:
-                raise TransportFailure(RequestProgress.NOT_CONNECTED, FailureCategory.KEY_MISSING)
-            headers["Authorization"] = f"Bearer {key}"
-        return headers
-
-
-class _Closable(Protocol):
-    async def aclose(self) -> None: ...
+    def _outgoing(self, route: Route, url: httpx.URL, body: bytes) -> Outgoing:
+        key = _key(route, self._environment) if route.api_key_variable else None
+        if route.api_key_variable and key is None:
+            raise TransportFailure(RequestProgress.NOT_CONNECTED, FailureCategory.KEY_MISSING)
+        authenticated = self._authentication[route.wire_format].fields(key)
+        fields = request_fields(url.netloc.decode("ascii"), len(body), authenticated)
+        return Outgoing(url.raw_path, fields, body)
 
 
 class _Attempt:
     """One request under three deadlines, of which one is running at a time."""
 
-    def __init__(self, timeouts: Timeouts) -> None:
+    def __init__(self, timeouts: Timeouts, max_body_bytes: int) -> None:
+        self.progress = RequestProgress.NOT_CONNECTED
         self._timeouts = timeouts
-        self._progress = RequestProgress.NOT_CONNECTED
-        self._started = asyncio.get_running_loop().time()
-        self._deadline = asyncio.timeout_at(self._due())
-        self._socket: _Closable | None = None
+        self._max_body_bytes = max_body_bytes
+        self._total_end = asyncio.get_running_loop().time() + timeouts.total_millis / 1000
+        self._deadline = asyncio.timeout_at(None)
+        self._when_due = FailureCategory.TOTAL_TIMEOUT
 
-    def _due(self) -> float:
-        """When the running deadline ends: the phase's own, or the total if that is sooner."""
-        total = self._started + self._timeouts.total_millis / 1000
-        now = asyncio.get_running_loop().time()
-        if self._progress is RequestProgress.NOT_CONNECTED:
-            return min(total, now + self._timeouts.connect_millis / 1000)
-        if self._progress is RequestProgress.SENT:
-            return min(total, now + self._timeouts.first_byte_millis / 1000)
-        return total
-
-    async def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Note how far the request got, and let the next deadline run."""
-        if event == _CONNECTED:
-            self._socket = info["return_value"]
-        if event in _PROGRESS and not self._deadline.expired():
-            self._progress = _PROGRESS[event]
-            self._deadline.reschedule(self._due())
-
-    async def run(self, request: httpx.Request, tls: ssl.SSLContext, max_body_bytes: int) -> ProviderAnswer:
-        """The answer, or TransportFailure; the connection is closed in any case."""
+    async def run(
+        self, address: Address, request: Outgoing, tls: ssl.SSLContext | None
+    ) -> ProviderAnswer | FailureCategory:
+        """The answer, or what ended the attempt; the connection is closed in any case."""
         try:
             async with self._deadline:
-                return await self._exchange(request, tls, max_body_bytes)
-        except TimeoutError:
-            raise self._failure(self._timeout_category()) from None
-        except _BodyRefused as refused:
-            raise self._failure(refused.category) from None
-        except (httpx.TransportError, OSError, UnicodeError):
-            raise self._failure(self._broken_category()) from None
+                self._reach(RequestProgress.NOT_CONNECTED)
+                max_received_bytes = _WIRE_BYTES_PER_BODY_BYTE * self._max_body_bytes + 4 * MAX_HEAD_BYTES
+                async with connected(address, tls, max_received_bytes) as wire:
+                    return await self._exchange(wire, request)
+        except AttemptRefused as refused:
+            return refused.category
+        except (OSError, UnicodeError):
+            # The operating system knows a TimeoutError of its own: only ours is a deadline's.
+            return self._when_due if self._deadline.expired() else self._broken()
 
-    async def _exchange(self, request: httpx.Request, tls: ssl.SSLContext, max_body_bytes: int) -> ProviderAnswer:
-        try:
-            async with _fresh_transport(tls) as transport:
-                response = await transport.handle_async_request(request)
-                try:
-                    return await _read_answer(response, max_body_bytes)
-                finally:
-                    await response.aclose()
-        finally:
-            # The transport forgets a connection that is cancelled during its TLS handshake.
-            if self._socket is not None:
-                await self._socket.aclose()
+    async def _exchange(self, wire: Wire, request: Outgoing) -> ProviderAnswer:
+        exchange = Exchange(wire, self._max_body_bytes)
+        self._reach(RequestProgress.SENDING)
+        # A provider that stops reading may have said why: its answer is looked for even after a failed sending.
+        with suppress(OSError):
+            await exchange.send(request)
+            self._reach(RequestProgress.SENT)
+        sent = self.progress is RequestProgress.SENT
+        status = await exchange.read_head()
+        self._reach(RequestProgress.RESPONSE_STARTED)
+        answer = await exchange.read_body()
+        if not sent and 200 <= status < 300:
+            # Whatever this answers, it is not the request that the ledger keeps.
+            raise AttemptRefused(FailureCategory.CONNECTION_BROKEN)
+        return answer
 
-    def _failure(self, category: FailureCategory) -> TransportFailure:
-        return TransportFailure(self._progress, category)
+    def _reach(self, progress: RequestProgress) -> None:
+        """Note how far the request got, and let that phase's deadline run, or the total's if it is sooner."""
+        self.progress = progress
+        phases = {
+            RequestProgress.NOT_CONNECTED: (self._timeouts.connect_millis, FailureCategory.CONNECT_TIMEOUT),
+            RequestProgress.SENT: (self._timeouts.first_byte_millis, FailureCategory.FIRST_BYTE_TIMEOUT),
+        }
+        due, self._when_due = self._total_end, FailureCategory.TOTAL_TIMEOUT
+        if progress in phases:
+            millis, category = phases[progress]
+            phase_end = asyncio.get_running_loop().time() + millis / 1000
+            if phase_end < due:
+                due, self._when_due = phase_end, category
+        self._deadline.reschedule(due)
 
-    def _timeout_category(self) -> FailureCategory:
-        total_is_over = asyncio.get_running_loop().time() >= self._started + self._timeouts.total_millis / 1000
-        return FailureCategory.TOTAL_TIMEOUT if total_is_over else _TIMED_OUT[self._progress]
-
-    def _broken_category(self) -> FailureCategory:
-        if self._progress is RequestProgress.NOT_CONNECTED:
+    def _broken(self) -> FailureCategory:
+        if self.progress is RequestProgress.NOT_CONNECTED:
             return FailureCategory.CONNECT_FAILED
         return FailureCategory.CONNECTION_BROKEN
-
-
-@cache
-def _tls_context() -> ssl.SSLContext:
-    # Loading the certificates is slow, and the context holds no connection: once, outside of any deadline.
-    return httpx.create_ssl_context(trust_env=False)
-
-
-def _fresh_transport(tls: ssl.SSLContext) -> httpx.AsyncHTTPTransport:
-    limits = httpx.Limits(max_connections=1, max_keepalive_connections=0)
-    return httpx.AsyncHTTPTransport(verify=tls, trust_env=False, limits=limits, retries=0, http2=False)
-
-
-class _BodyRefused(Exception):
-    def __init__(self, category: FailureCategory) -> None:
-        super().__init__(category.value)
-        self.category = category
-
-
-async def _read_answer(response: httpx.Response, max_body_bytes: int) -> ProviderAnswer:
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("", "identity", "gzip", "x-gzip"):
-        raise _BodyRefused(FailureCategory.BODY_UNDECODABLE)
-    chunks = response.stream
-    assert isinstance(chunks, AsyncIterable)
-    body = _Body(max_body_bytes, gzipped=encoding.endswith("gzip"))
-    async for chunk in chunks:
-        body.feed(chunk)
-    return ProviderAnswer(response.status_code, body.finish())
-
-
-class _Body:
-    """Collects a body, never holding more than its limit: a gzip bomb is not unpacked beyond it."""
-
-    def __init__(self, max_bytes: int, *, gzipped: bool) -> None:
-        self._collected = bytearray()
-        self._max_bytes = max_bytes
-        self._unzip = zlib.decompressobj(_GZIP_WINDOW) if gzipped else None
-
-    def feed(self, chunk: bytes) -> None:
-        room = self._max_bytes - len(self._collected)
-        try:
-            # One byte beyond the room tells too much from just enough.
-            plain = chunk if self._unzip is None else self._unzip.decompress(chunk, room + 1)
-        except zlib.error:
-            raise _BodyRefused(FailureCategory.BODY_UNDECODABLE) from None
-        if len(plain) > room:
-            raise _BodyRefused(FailureCategory.BODY_TOO_LARGE)
-        self._collected += plain
-
-    def finish(self) -> bytes:
-        if self._unzip is not None and (not self._unzip.eof or self._unzip.unused_data):
-            raise _BodyRefused(FailureCategory.BODY_UNDECODABLE)
-        return bytes(self._collected)

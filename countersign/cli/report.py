@@ -1,5 +1,8 @@
-"""`countersign report`: the tables of a collected study, from its folder and its ledger."""
+"""`countersign report`: a collected study's tables, and the verifier's analysis as files."""
 
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +13,10 @@ from countersign.cli.output import AsJson, emit, say
 from countersign.cli.running import run
 from countersign.cli.tables import show_report
 from countersign.ledger.v1 import ledger_pb2_grpc
-from countersign.study.children import ledger_spec
-from countersign.study.errors import ProcessFailed, ServiceFailed
+from countersign.report.written import SUFFIXES, write_report
+from countersign.study.analysing import Analysis, analyse
+from countersign.study.children import ledger_spec, verifier_spec
+from countersign.study.errors import BadInput, ProcessFailed, ServiceFailed
 from countersign.study.manifest import Manifest, load
 from countersign.study.money_report import LedgerMoney
 from countersign.study.preparation import ledger_money
@@ -19,6 +24,18 @@ from countersign.study.processes import Household
 from countersign.study.records import RECORDS_FOLDER
 from countersign.study.report import build_report, load_records
 from countersign.study.services import channel_to
+from countersign.verifier.v1 import verifier_pb2_grpc
+
+NO_LEDGER = "the folder has no ledger of its own and no --ledger was given"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the study's money and its second opinion come from; None is started for the command's own duration."""
+
+    folder: Path
+    ledger: str | None
+    verifier: str | None
 
 
 def report(
@@ -27,12 +44,25 @@ def report(
         str | None,
         typer.Option(envvar="COUNTERSIGN_LEDGER", help="The ledger's address; DIR's own store is read if not given."),
     ] = None,
+    verifier: Annotated[str | None, typer.Option(help="The verifier's address; one is started if not given.")] = None,
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help=f"Write the verifier's analysis: a name that ends in {', '.join(SUFFIXES)}. May be repeated."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Count every planned episode, and compare records and ledger; status 1 where something differs."""
+    for path in out or ():
+        if path.suffix not in SUFFIXES:
+            raise BadInput(f"--out {path}: end the name in {', '.join(SUFFIXES)}")
     manifest = load(folder)
+    sources = Sources(folder, ledger, verifier)
+    if out:
+        raise typer.Exit(_write(manifest, sources, out, as_json=as_json))
     records = load_records(manifest, folder / RECORDS_FOLDER)
-    money = run(lambda _: _money(manifest, folder, ledger))
+    money = run(lambda _: _money(manifest, sources))
     answer = build_report(manifest, records, money)
     if as_json:
         emit(answer)
@@ -45,22 +75,65 @@ def _status(answer: dict[str, Any]) -> int:
     return 1 if answer["total"]["verification"]["differs"] or answer["money"]["adds_up"] is False else 0
 
 
-async def _money(manifest: Manifest, folder: Path, address: str | None) -> LedgerMoney | None:
+def _write(manifest: Manifest, sources: Sources, out: list[Path], *, as_json: bool) -> int:
+    analysis, money = run(lambda _: _analysed(manifest, sources))
+    analysis.keep(sources.folder)
+    records = load_readable(manifest, sources.folder)
+    for path in out:
+        write_report(path, manifest.document, analysis, records, money)
+    if as_json:
+        emit(analysis.document)
+    for error in analysis.document["errors"]:
+        say(f"countersign: {error['fault']}: {error['episode_id'][:16]} {error['detail']}")
+    names = ", ".join(str(path) for path in out)
+    say(f"countersign: {len(analysis.episodes)} planned episodes analysed by the verifier; wrote {names}")
+    return 0 if analysis.document["agrees"] else 1
+
+
+def load_readable(manifest: Manifest, folder: Path) -> Mapping[str, Mapping[str, Any]]:
+    """The records that can be shown; what is wrong with the others is an error of the analysis already."""
+    try:
+        return load_records(manifest, folder / RECORDS_FOLDER)
+    except BadInput as error:
+        say(f"countersign: {error.message}")
+        return {}
+
+
+async def _analysed(manifest: Manifest, sources: Sources) -> tuple[Analysis, LedgerMoney]:
+    """The verifier's analysis, and the ledger's word on its journal. Raises StudyError."""
+    async with Household(sources.folder / LOGS_FOLDER, say) as household:
+        ledger = sources.ledger
+        if ledger is None:
+            store = sources.folder / LEDGER_STORE
+            if not store.is_file():
+                raise BadInput(f"{NO_LEDGER}: an analysis needs the receipts")
+            ledger = (await household.start(ledger_spec(store))).address
+        verifier = sources.verifier or (await household.start(verifier_spec(ledger))).address
+        async with channel_to("ledger", ledger) as books, channel_to("verifier", verifier) as judge:
+            money = await ledger_money(ledger_pb2_grpc.LedgerServiceStub(books), manifest)
+            stub = verifier_pb2_grpc.VerifierServiceStub(judge)
+            return await analyse(stub, manifest, sources.folder), money
+
+
+async def _money(manifest: Manifest, sources: Sources) -> LedgerMoney | None:
     """What the ledger says; None, with a line that says why, where none can be asked."""
     try:
-        if address is not None:
-            return await _ask(manifest, address)
-        store = folder / LEDGER_STORE
-        if not store.is_file():
-            say("countersign: the folder has no ledger of its own and no --ledger was given: money is from the records")
-            return None
-        async with Household(folder / LOGS_FOLDER, say) as household:
-            return await _ask(manifest, (await household.start(ledger_spec(store))).address)
+        async with _ledger(sources) as stub:
+            return None if stub is None else await ledger_money(stub, manifest)
     except (ServiceFailed, ProcessFailed) as error:
         say(f"countersign: {error.message}; money is from the records")
         return None
 
 
-async def _ask(manifest: Manifest, address: str) -> LedgerMoney:
-    async with channel_to("ledger", address) as channel:
-        return await ledger_money(ledger_pb2_grpc.LedgerServiceStub(channel), manifest)
+@asynccontextmanager
+async def _ledger(sources: Sources) -> AsyncIterator[ledger_pb2_grpc.LedgerServiceStub | None]:
+    """The ledger's stub: at its address, or started on the folder's store; None where there is neither."""
+    store = sources.folder / LEDGER_STORE
+    if sources.ledger is None and not store.is_file():
+        say(f"countersign: {NO_LEDGER}: money is from the records")
+        yield None
+        return
+    async with Household(sources.folder / LOGS_FOLDER, say) as household:
+        address = sources.ledger or (await household.start(ledger_spec(store))).address
+        async with channel_to("ledger", address) as channel:
+            yield ledger_pb2_grpc.LedgerServiceStub(channel)

@@ -12,7 +12,7 @@ from countersign.kit.channel import call, open_channel
 from countersign.kit.server import start_server
 from countersign.ledger.v1 import ledger_pb2 as ledger
 from tests.adapter_svc.admission.helpers import text_body
-from tests.adapter_svc.routes.helpers import serving, then_waiting
+from tests.adapter_svc.routes.raw_server import holding, serving
 from tests.adapter_svc.test_ledger_client import CALL_ID, Script, spec_of
 from tests.adapter_svc.test_service import an_adapt
 from tests.adapter_svc.test_service_episode import a_run
@@ -36,7 +36,7 @@ async def test_a_stopped_adapter_holds_the_call_whose_answer_it_waits_for(tmp_pa
     running = await start_server(spec_of(script), f"unix:{tmp_path}/l.sock")
     options = ("--ledger", running.address, "--drain-seconds", "0")
     async with (
-        serving(then_waiting()) as provider,
+        serving(holding()) as provider,
         service_process("adapter", *options) as process,
         open_channel(process.address) as channel,
     ):

@@ -1,9 +1,11 @@
 """A study's analysis from its receipts, through the real services (design/study.md, Analysis)."""
 
 import asyncio
+import csv
 import json
 import shutil
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from countersign.kit.canonical import canonical_json
 from countersign.study.analysing import Analysis, analyse
 from countersign.study.manifest import load
 from countersign.study.services import Addresses, open_services
-from tests.integration.studies import Collected, Lab, open_lab
+from tests.integration.studies import Collected, Lab, open_lab, run_command
 
 POLICIES = ("act-well", "refuse", "truncate", "unsafe-transfer", "no-usage")
 
@@ -152,3 +154,23 @@ def test_the_analysis_is_kept_and_is_the_same_again(lab: Lab, collected: Collect
     first.keep(tmp_path)
     assert json.loads((tmp_path / "analysis.json").read_bytes()) == first.document
     assert len((tmp_path / "episodes.jsonl").read_bytes().splitlines()) == len(first.episodes)
+
+
+def test_the_report_is_written_in_every_form_and_agrees(lab: Lab, collected: Collected, tmp_path: Path) -> None:
+    files = [tmp_path / f"report{suffix}" for suffix in (".html", ".csv", ".parquet", ".json")]
+    options = [part for path in files for part in ("--out", path)]
+    addresses = ["--ledger", lab.stack.ledger.address]
+    status, output, errors = run_command("report", collected.folder, *options, *addresses)
+    assert status == 0, errors
+    assert output[-1]["agrees"]
+    rows = list(csv.DictReader(files[1].read_text("utf-8").splitlines()))
+    assert len(rows) == 2 * 2 * len(POLICIES)
+    assert sum(Decimal(row["charged"]) for row in rows) == Decimal(output[-1]["money"]["ledger"]["charged"])
+    assert b"TRUNCATED" in files[0].read_bytes()
+    assert (collected.folder / "analysis.json").is_file()
+
+
+def test_a_form_that_is_not_known_is_one_line(collected: Collected, tmp_path: Path) -> None:
+    status, output, errors = run_command("report", collected.folder, "--out", tmp_path / "report.pdf")
+    assert (status, output) == (2, [])
+    assert "end the name in .html, .json, .csv, .parquet" in errors

@@ -1,0 +1,78 @@
+"""The report as one HTML file: no script, no request, light and dark, readable by keyboard and screen reader."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from countersign.report.charts import coverage_chart, loss_chart, stratum_name
+from countersign.report.timeline import draw
+from countersign.report.views import Episode
+
+MAX_TIMELINES = 2_000
+"""More episodes than that are listed without their timelines; the exported files have them all."""
+
+
+def render(manifest: Mapping[str, Any], analysis: Mapping[str, Any], episodes: Sequence[Episode], journal: str) -> str:
+    """The whole page. `journal` says in words whether the ledger's journal was verified."""
+    environment = Environment(
+        loader=PackageLoader("countersign.report", "pages"),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": _number,
+        "percent": _percent,
+        "bounds": _bounds,
+        "counts": _counts,
+        "words": _words,
+    }
+    shown = episodes[:MAX_TIMELINES]
+    return environment.get_template("report.html.j2").render(
+        manifest=manifest,
+        analysis=analysis,
+        total=analysis["total"],
+        style=Markup(environment.get_template("report.css").render()),  # noqa: S704 - our own style sheet
+        coverage=Markup(coverage_chart(analysis["strata"])),  # noqa: S704 - drawn here, its texts escaped by the renderer
+        losses=Markup(loss_chart(analysis["strata"])),  # noqa: S704 - as above
+        groups=_grouped(shown),
+        left_out=len(episodes) - len(shown),
+        timeline=lambda episode: Markup(draw(episode)),  # noqa: S704 - our own drawing, its texts escaped
+        stratum_name=stratum_name,
+        journal=journal,
+    )
+
+
+def _grouped(episodes: Sequence[Episode]) -> list[tuple[str, list[Episode]]]:
+    groups: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        names = episode.names
+        groups.setdefault(f"{names['route']} / {names['template']} / {names['arm']}", []).append(episode)
+    return list(groups.items())
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_words(member)}" for name, member in value.items())
+    return "never" if value is None else str(value).replace("_", " ")
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def _bounds(rate: Mapping[str, Any]) -> str:
+    return f"{_percent(rate['lower_bound'])} to {_percent(rate['upper_bound'])}"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "0"

@@ -1,0 +1,57 @@
+"""An analysis written to a file, in the form that the file's name asks for."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from countersign.study.analysing import Analysis
+from countersign.study.errors import BadInput
+from countersign.study.files import write_atomically
+from countersign.study.money_report import LedgerMoney
+
+SUFFIXES = (".html", ".json", ".csv", ".parquet")
+NEEDS = "install the extra 'report': pip install 'countersign[report]'"
+
+
+def write_report(
+    path: Path,
+    manifest: Mapping[str, Any],
+    analysis: Analysis,
+    records: Mapping[str, Mapping[str, Any]],
+    money: LedgerMoney,
+) -> None:
+    """Write `path`, whose suffix is one of SUFFIXES. Raises BadInput, also where the extra's packages are absent."""
+    try:
+        content = _content(path.suffix, manifest, analysis, records, money)
+    except ModuleNotFoundError as error:
+        raise BadInput(f"{path}: {error.name} is not installed: {NEEDS}") from None
+    write_atomically(path, content)
+
+
+def _content(
+    suffix: str,
+    manifest: Mapping[str, Any],
+    analysis: Analysis,
+    records: Mapping[str, Mapping[str, Any]],
+    money: LedgerMoney,
+) -> bytes:
+    """The file's bytes. What draws and packs is imported here: the tables of a terminal need none of it."""
+    if suffix == ".html":
+        from countersign.report.html import render
+        from countersign.report.views import episodes_of
+
+        shown = episodes_of(analysis.episodes, records)
+        return render(manifest, analysis.document, shown, journal_words(money)).encode("utf-8")
+    from countersign.report import exports
+
+    write = {".json": exports.to_json, ".csv": exports.to_csv, ".parquet": exports.to_parquet}[suffix]
+    return write(analysis.document, analysis.episodes)
+
+
+def journal_words(money: LedgerMoney) -> str:
+    """Whether the ledger's journal was verified, in a sentence."""
+    if money.journal is None:
+        return "The ledger's journal was not verified: that takes the auditor's role."
+    if not money.journal.intact:
+        return "The ledger's journal is NOT intact."
+    return f"The ledger's journal was verified: its {money.journal.entries_count} entries give every balance."
