@@ -7,6 +7,7 @@ SQLite store put together; each reply is checked.
 """
 
 import asyncio
+import gc
 import sys
 import tempfile
 import time
@@ -20,6 +21,7 @@ from benchmarks.prefill import prefill
 from countersign.kit.access import standing
 from countersign.ledger.v1 import ledger_pb2 as pb
 from ledger_svc import transact, writer
+from ledger_svc.__main__ import COLLECTOR_THRESHOLD
 from ledger_svc.storage import sqlite_rows
 from ledger_svc.storage.sqlite import SqliteStore
 from ledger_svc.workspace import Wanted, Workspace
@@ -81,6 +83,8 @@ def carry_out(store: SqliteStore, data: bytes, laps: Laps) -> None:
 
 def main(count: int) -> None:
     """Print the table."""
+    gc.freeze()
+    gc.set_threshold(COLLECTOR_THRESHOLD)
     laps = Laps()
     with tempfile.TemporaryDirectory(prefix="countersign-bench-") as folder, standing(None, None):
         path = Path(folder) / "ledger.db"

@@ -104,7 +104,8 @@ def find_ids(db: sqlite3.Connection, recent: tuple[int, ...] | None, call_id: by
     if recent is None:
         query = "SELECT id FROM calls WHERE id > ? AND call_id = ?"
         recent = tuple(row[0] for row in db.execute(query, (last_multiple(last_row_id(db)), call_id)))
-    return [*recent, *moved_ids(db, [call_id])]
+    # A key that has moved between the two is in both.
+    return sorted({*recent, *moved_ids(db, [call_id])})
 
 
 def moved_ids(db: sqlite3.Connection, call_ids: Sequence[bytes]) -> list[int]:
