@@ -17,7 +17,7 @@ from adapter_svc.routes import check_key
 from countersign.adapter.v1 import adapter_pb2 as pb
 from countersign.adapter.v1 import adapter_pb2_grpc
 from countersign.kit.errors import CountersignError, InvalidArgument, NotImplementedHere, ServiceNotConfigured
-from countersign.kit.interceptors.around import Context
+from countersign.kit.interceptors.context import Context
 from countersign.kit.limits import MAX_ID_CHARACTERS
 from countersign.kit.server import ServiceSpec
 from countersign.kit.wording import Wording

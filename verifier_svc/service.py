@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from countersign.kit.canonical import sha256
 from countersign.kit.errors import InvalidArgument, ServiceNotConfigured
-from countersign.kit.interceptors.around import Context
+from countersign.kit.interceptors.context import Context
 from countersign.kit.money import Money
 from countersign.kit.money_wire import to_wire
 from countersign.kit.server import ServiceSpec
