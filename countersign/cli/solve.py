@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
-from countersign.cli.exchanges import VerifierAddress
 from countersign.cli.output import AsJson, emit, say
 from countersign.cli.running import run
+from countersign.cli.standing import VerifierAddress
 from countersign.study.children import verifier_spec
 from countersign.study.errors import BadInput
 from countersign.study.files import make_folder, write_atomically
