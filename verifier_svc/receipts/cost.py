@@ -16,6 +16,9 @@ _MAX_EXPONENT = 999
 """An exponent beyond it, either way, is no amount of money; without it a short text could spell a gigantic number."""
 
 
+_MOST_NANOS = 2**63 - 1
+
+
 class CostBasis(StrEnum):
     """How a call's cost was found."""
 
@@ -73,7 +76,7 @@ def recomputed_nanos(basis: CostBasis, decoded: Decoded, price: Price | None) ->
         return 0
     if basis is CostBasis.PROVIDER_REPORTED:
         amount = None if decoded.reported_cost is None else exact_amount(decoded.reported_cost)
-        return None if amount is None else rounded_up_nanos(amount)
+        return None if amount is None else _money(amount)
     return None if price is None else _priced(decoded, price)
 
 
@@ -115,4 +118,10 @@ def _priced(decoded: Decoded, price: Price) -> int | None:
         + (tokens.cache_write or 0) * rates.cache_write
         + tokens.output_tokens * rates.output
     )
-    return rounded_up_nanos(total / TOKENS_PER_PRICE)
+    return _money(total / TOKENS_PER_PRICE)
+
+
+def _money(amount: Fraction) -> int | None:
+    """The amount in nano-units; None for more than an account can hold."""
+    nanos = rounded_up_nanos(amount)
+    return nanos if nanos <= _MOST_NANOS else None
