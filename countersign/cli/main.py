@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from countersign.cli import agents, collect, exchanges, ledger, prices, report, services
+from countersign.cli import agents, collect, exchanges, ledger, native, prices, report, services
 from countersign.cli.output import say
 from countersign.cli.running import Interrupted
 from countersign.cli.showing import Ca, Certificate, Insecure, Key, TokenFile, shown_identity
@@ -31,6 +31,7 @@ app.add_typer(ledger.app, name="ledger")
 app.command("prices")(prices.prices)
 app.command("adapt")(exchanges.adapt)
 app.command("replay")(exchanges.replay)
+app.command("native")(native.native)
 app.command("rehearse")(agents.rehearse)
 app.command("local")(agents.local)
 
