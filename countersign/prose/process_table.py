@@ -11,10 +11,9 @@ import os
 import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-_PROC: Final = Path("/proc")
+_PROC: Final = "/proc"
 _SET_CHILD_SUBREAPER: Final = 36
 _DEAD_STATES: Final = frozenset("ZXx")
 
@@ -74,7 +73,8 @@ class Members:
 
     def _is_marked(self, pid: int) -> bool:
         try:
-            return self._marker in (_PROC / str(pid) / "environ").read_bytes()
+            with open(f"{_PROC}/{pid}/environ", "rb") as file:
+                return self._marker in file.read()
         except OSError:
             return False
 
@@ -91,12 +91,13 @@ def read_table() -> Iterator[Process]:
 def read_process(pid: int) -> Process | None:
     """One process, or None where it is gone."""
     try:
-        text = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
+        with open(f"{_PROC}/{pid}/stat", "rb") as file:
+            text = file.read()
     except OSError:
         return None
     # The name stands in parentheses and may hold any character, a parenthesis too.
-    fields = text[text.rindex(")") + 2 :].split()
-    return Process(pid, fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+    fields = text[text.rindex(b")") + 2 :].split()
+    return Process(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
 def children_of(parent: int) -> frozenset[int]:
@@ -138,4 +139,4 @@ def set_subreaper(on: bool) -> bool:
 
 def is_supported() -> bool:
     """Whether this system has what supervision needs."""
-    return (_PROC / "self" / "stat").exists() and hasattr(os, "pidfd_open")
+    return os.path.exists(f"{_PROC}/self/stat") and hasattr(os, "pidfd_open")

@@ -113,6 +113,7 @@ class _Supervision:
         self._ended = Ended()
         self._exited = asyncio.Event()
         self._said_something = False
+        self._gone = False
 
     async def run(self) -> Ended:
         own = os.getpid()
@@ -127,7 +128,7 @@ class _Supervision:
             output = await self._open_pipes(process, stack)
             await self._wait(process)
             await self._drain(output)
-            self._ended.remaining = len(self._members.alive())
+            self._ended.remaining = 0 if self._gone else len(self._members.alive())
             self._take_status(process)
         return self._ended
 
@@ -236,11 +237,16 @@ class _Supervision:
         """Whether nothing is alive any more, as soon as it is so."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        while self._members.alive():
+        while not self._look():
             if loop.time() > deadline or (patient and self._stopper.hurry.is_set()):
                 return False
             await asyncio.sleep(LOOK_SECONDS)
         return True
+
+    def _look(self) -> bool:
+        """Whether nothing is alive any more. The child has ended then: nobody is left who could start another."""
+        self._gone = not self._members.alive()
+        return self._gone
 
     async def _drain(self, tasks: "list[asyncio.Task[None]]") -> None:
         done, _ = await asyncio.wait(tasks, timeout=DRAIN_SECONDS)
@@ -256,10 +262,10 @@ class _Supervision:
             self._ended.exit_status = status
 
     def _end_all(self, process: subprocess.Popen[bytes]) -> None:
-        send(self._members.alive(), signal.SIGKILL)
+        if not self._gone:
+            send(self._members.alive(), signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(KILL_SECONDS)
-        self._members.alive()
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
