@@ -10,7 +10,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from types import FrameType
 
 VERSION = "1.0.0"
 DEFAULT = "text"
@@ -57,9 +56,17 @@ def ignore_signals() -> None:
 
 
 def fork_idle(*, session: bool, silent: bool, bare: bool = False) -> None:
-    """Leave a process behind; `session`: in one of its own, orphaned; `bare`: without the run's environment."""
+    """Leave a process behind; `session`: in one of its own, orphaned; `bare`: without the run's environment.
+
+    Returns once the process is what it is to be.
+    """
+    ready, preparing = os.pipe()
     if os.fork():
+        os.close(preparing)
+        os.read(ready, 1)
+        os.close(ready)
         return
+    os.close(ready)
     if session:
         os.setsid()
         if os.fork():
@@ -70,8 +77,10 @@ def fork_idle(*, session: bool, silent: bool, bare: bool = False) -> None:
         for descriptor in (0, 1, 2):
             os.dup2(nothing, descriptor)
     if bare:
+        # What is ignored stays ignored, and what is `preparing` is closed by it.
         program = f"import time; time.sleep({_LONG_SECONDS})"
         os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", program], {})  # noqa: S606 - no shell is wanted
+    os.close(preparing)
     hang()
     os._exit(0)
 
@@ -190,13 +199,10 @@ def _stubborn(_: str) -> None:
 
 
 def _late_success(_: str) -> None:
-    def succeed(number: int, frame: FrameType | None) -> None:
-        final()
-        os._exit(0)
-
-    signal.signal(signal.SIGTERM, succeed)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     start()
-    hang()
+    signal.sigwait({signal.SIGTERM})
+    final(cost_usd=0.25)
 
 
 def _flood(_: str) -> None:

@@ -9,14 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import grpc
 import jsonschema
 import pytest
+from google.type.money_pb2 import Money
 
 import countersign.prose
+from countersign.kit.money import text_to_nanos_exact
+from countersign.ledger.v1 import ledger_pb2 as pb
+from countersign.ledger.v1 import ledger_pb2_grpc
 from countersign.prose.main import run_command
 from tests.conftest import PROJECT_ROOT
+from tests.countersign.cli.served import served
 
 SCHEMA = json.loads((Path(countersign.prose.__file__).parent / "run-result.schema.json").read_text())
+SECONDS = 10
 SECRET = "sk-mock-0123456789abcdef"
 
 
@@ -107,3 +114,24 @@ def prose(bare: Prose, adapter: str) -> Prose:
         return bare(*options, f"--model={script}", *tokens, "run", "test/PROGRAM.md", env=env)
 
     return run
+
+
+def dollars(text: str) -> Money:
+    units, nanos = divmod(text_to_nanos_exact(text), 1_000_000_000)
+    return Money(currency_code="USD", units=units, nanos=nanos)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[tuple[str, ledger_pb2_grpc.LedgerServiceStub]]:
+    """A ledger with a study of one dollar."""
+    with served(tmp_path / "ledger.sqlite3") as (_, address), grpc.insecure_channel(address) as channel:
+        stub = ledger_pb2_grpc.LedgerServiceStub(channel)
+        account = pb.OpenAccountRequest(request_id="1", account_id="a", currency_code="USD", opened_by="x")
+        stub.OpenAccount(account, timeout=SECONDS)
+        grant = pb.GrantBudgetRequest(request_id="2", account_id="a", amount=dollars("5"), granted_by="x", reason="y")
+        stub.GrantBudget(grant, timeout=SECONDS)
+        study = pb.OpenStudyRequest(
+            request_id="3", account_id="a", study_id="s", cap=dollars("1"), manifest_digest=bytes(32), opened_by="x"
+        )
+        stub.OpenStudy(study, timeout=SECONDS)
+        yield address, stub

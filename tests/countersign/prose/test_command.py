@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from countersign.ledger.v1 import ledger_pb2_grpc
 from countersign.prose.process_table import read_table
 from tests.conftest import PROJECT_ROOT
 from tests.countersign.prose.conftest import SECRET, Answer, Prose
@@ -107,6 +108,37 @@ def test_events_are_said_as_they_come(command: Command) -> None:
     assert finished(process, "".join(seen)).status == 24
 
 
+def stopped(process: "subprocess.Popen[str]") -> Answer:
+    """What comes of a signal once the harness has said that it started."""
+    assert process.stdout is not None
+    seen = process.stdout.readline() + process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    return finished(process, seen)
+
+
+def test_a_terminal_record_after_our_signal_completes_nothing(command: Command) -> None:
+    answer = stopped(command.start("late-success"))
+    terminal = answer.result["terminal"]
+    assert (answer.status, terminal["terminal_event_observed"], terminal["exit_status"]) == (24, True, 0)
+    assert (terminal["classification"], terminal["transport_completed"]) == ("cancelled", False)
+
+
+def test_its_cost_is_not_taken_for_final(
+    command: Command, ledger: tuple[str, ledger_pb2_grpc.LedgerServiceStub]
+) -> None:
+    paid = ("--study=s", "--max-cost=0.5", f"--ledger={ledger[0]}")
+    result = stopped(command.start("late-success", *paid)).result
+    assert (result["cost_usd"], result["ledger"]["state"]) == ("0.25", "held")
+    assert result["ledger"]["hold_category"] == "COST_UNRESOLVED"
+
+
+def test_what_hides_in_a_session_of_its_own_is_ended_with_the_run(command: Command) -> None:
+    answer = stopped(command.start("hang-with-survivor"))
+    assert (answer.status, answer.code) == (24, "CANCELLED")
+    assert (answer.result["supervision"]["killed"], answer.result["supervision"]["remaining"]) == (1, 0)
+    assert marked(answer.result["invocation_id"]) == []
+
+
 def test_a_second_signal_ends_patience(command: Command) -> None:
     process = command.start("stubborn")
     assert process.stdout is not None
@@ -173,6 +205,7 @@ def test_a_key_is_in_nobody_s_arguments(command: Command) -> None:
     assert SECRET not in answer.out + answer.err
 
 
+@pytest.mark.timeout(max(300, RUNS * 3))
 def test_many_runs_leave_no_process_and_no_descriptor(prose: Prose, tmp_path: Path) -> None:
     scripts = ["text", "tool", "error", "cut", "crash", "malformed", "exit-after-success:1", "many:50", "truncated"]
     drawn = random.Random(SEED)

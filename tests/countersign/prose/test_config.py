@@ -152,9 +152,13 @@ def test_a_file_must_be_text_of_a_bounded_length(tmp_path: Path, content: bytes)
 def test_a_rejected_value_is_named_by_its_source(
     tmp_path: Path, flags: dict[str, str], environ: dict[str, str], code: Code, where: str
 ) -> None:
-    with pytest.raises(ProseError) as caught:
+
+    def read() -> None:
         values = gather({"harness": "mock", "output_contract": "native", **flags}, environ, tmp_path, None)
         read_settings(values, tmp_path)
+
+    with pytest.raises(ProseError) as caught:
+        read()
     assert caught.value.code is code
     assert where in caught.value.detail
     assert "sk-secret" not in caught.value.detail
