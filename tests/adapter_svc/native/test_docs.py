@@ -1,0 +1,45 @@
+"""docs/native.md says what the code's own tables say."""
+
+import re
+
+from adapter_svc.native import PROTOCOLS, REFUSED, Code, Observation
+from adapter_svc.native.omp import PROFILES as OMP_PROFILES
+from adapter_svc.native.pi import NO_TERMINAL_EVENT
+from countersign.cli.native_verdict import EXIT_STATUSES
+from tests.conftest import PROJECT_ROOT
+
+TEXT = (PROJECT_ROOT / "docs" / "native.md").read_text("utf-8")
+FLOWING = " ".join(TEXT.split())
+
+
+def rows(title: str) -> list[list[str]]:
+    """The cells of the table under a title, its head left out."""
+    section = TEXT.split(f"## {title}\n")[1].split("\n## ")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"][
+        2:
+    ]
+
+
+def test_each_harness_s_row_is_what_its_protocol_says() -> None:
+    expected = [
+        [harness.value, meaning.start, meaning.terminal, meaning.success, meaning.not_meant]
+        for harness, meaning in ((harness, protocol.meaning) for harness, protocol in PROTOCOLS.items())
+    ]
+    assert rows("What each completion rests on, and what it does not mean") == expected
+
+
+def test_what_is_refused_is_named_with_its_reason() -> None:
+    for harness, reason in REFUSED.items():
+        assert f"{harness.value} ({reason})" in FLOWING
+    assert NO_TERMINAL_EVENT in FLOWING
+    assert f"OMP before {OMP_PROFILES[0].since[0]} writes other records" in FLOWING
+
+
+def test_every_code_has_its_exit_status() -> None:
+    found = {row[0].strip("`"): int(row[1]) for row in rows("Verdicts") if row[0] != "complete"}
+    assert found == dict(EXIT_STATUSES)
+    assert found.keys() == {code.value for code in Code}
+
+
+def test_every_observation_is_explained() -> None:
+    assert [re.sub("`", "", row[0]) for row in rows("Observations")] == [name.value for name in Observation]
