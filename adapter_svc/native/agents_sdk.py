@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from adapter_svc.native.framing import Record
 from adapter_svc.native.matching import fingerprint, same
 from adapter_svc.native.protocol import Fault, Meaning, Opened, StreamProtocol
-from adapter_svc.native.shapes import child, count, name, need, objects, optional_count, optional_text, text
+from adapter_svc.native.shapes import child, count, is_one_of, name, need, objects, optional_count, optional_text, text
 from adapter_svc.native.verdict import Harness, Malformed, Observation, Usage
 
 LIBRARY_EVENTS: Final = frozenset({"agent_updated_stream_event", "raw_response_event", "run_item_stream_event"})
@@ -90,7 +90,7 @@ class AgentsSdkProtocol(StreamProtocol):
             self._count_event(subtype, count(data, "sequence_number"))
         if subtype == "response.output_item.done":
             item = child(data, "item")
-            self._items[fingerprint(item)] += int(item.get("type") in RUN_ITEMS)
+            self._items[fingerprint(item)] += int(is_one_of(item.get("type"), RUN_ITEMS))
         elif subtype == "response.created" and not self.notes.model:
             self.notes.model = optional_text(child(data, "response"), "model")
 
@@ -104,7 +104,7 @@ class AgentsSdkProtocol(StreamProtocol):
 
     def _run_item(self, subtype: str, item: Record, value: Record) -> None:
         taken = fingerprint(item)
-        if item.get("type") in RUN_ITEMS:
+        if is_one_of(item.get("type"), RUN_ITEMS):
             need(self._items[taken] > 0, "a run item that no response had")
             self._items[taken] -= 1
         match subtype:

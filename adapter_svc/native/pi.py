@@ -14,7 +14,7 @@ from adapter_svc.native.verdict import Harness, Incompatible
 
 NO_TERMINAL_EVENT: Final = "pi before 1.0 has no terminal event"
 PROFILES: Final[Sequence[LifecycleProfile]] = (
-    LifecycleProfile(since=(1,), system_first=True, restarts_open_agent=False),
+    LifecycleProfile(since=(1,), system_first=True, restarts_open_agent=False, updates_carry_message=False),
 )
 
 

@@ -3,6 +3,7 @@
 import re
 
 from adapter_svc.native import PROTOCOLS, REFUSED, Code, Observation
+from adapter_svc.native.omp import OLD_VERSION
 from adapter_svc.native.omp import PROFILES as OMP_PROFILES
 from adapter_svc.native.pi import NO_TERMINAL_EVENT
 from countersign.cli.native_verdict import EXIT_STATUSES
@@ -32,7 +33,8 @@ def test_what_is_refused_is_named_with_its_reason() -> None:
     for harness, reason in REFUSED.items():
         assert f"{harness.value} ({reason})" in FLOWING
     assert NO_TERMINAL_EVENT in FLOWING
-    assert f"OMP before {OMP_PROFILES[0].since[0]} writes other records" in FLOWING
+    assert OLD_VERSION in FLOWING
+    assert {profiles[0].since for profiles in OMP_PROFILES.values()} == {(18,)}
 
 
 def test_every_code_has_its_exit_status() -> None:

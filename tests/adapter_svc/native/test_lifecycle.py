@@ -276,7 +276,11 @@ def test_an_error_that_is_tried_again_is_replaced() -> None:
     assert found.assistant_text == "done"
     assert found.observations == {Observation.PROVIDER_RETRY: 1, Observation.TRANSIENT_ERROR: 1}
     unannounced = [record for record in tried if record["type"] != "auto_retry_start"]
-    assert code([*unannounced, {**records[-1], "messages": [DONE]}]) == "PROTOCOL_MALFORMED"
+    assert code([*unannounced, {**records[-1], "messages": [DONE]}]) == "HARNESS_FAILED"
+    for will_retry, expected in ((True, "complete"), (False, "HARNESS_FAILED")):
+        compacted = {"type": "auto_compaction_end", "action": "handoff", "willRetry": will_retry}
+        retried = [compacted if record["type"] == "auto_retry_start" else record for record in tried]
+        assert code([*retried, {**records[-1], "messages": [DONE]}]) == expected
     ended = [*records[:5], *attempt, {"type": "agent_end", "messages": [USER, failed], "isTerminal": True}]
     assert code(ended) == "HARNESS_FAILED"
 

@@ -120,6 +120,7 @@ CHANGES = {
     "placements": _set("instructionPlacements", to=[]),
     "placement id": _set("instructionPlacements", 0, "id", to=""),
     "strictness": _set("instructionPlacements", 0, "strictness", to="lax"),
+    "strictness type": _set("instructionPlacements", 0, "strictness", to=[]),
     "twice": _set("instructionPlacements", to=[{"id": "a", "strictness": "strict"}] * 2),
     "terminal path": _set("terminalEnvelope", "path", to="contracts/none"),
     "terminal digest": _set("terminalEnvelope", "sha256", to="0" * 64),
