@@ -62,6 +62,7 @@ class Lifecycle(StreamProtocol):
 
     profile: LifecycleProfile
     telemetry: ClassVar[frozenset[str]]
+    """Records that say something of the session and decide nothing; allowed at any time."""
 
     def __init__(self, opened: Opened) -> None:
         super().__init__(opened)

@@ -67,7 +67,18 @@ class OmpProtocol(Lifecycle):
             "auto_retry_end",
             "auto_compaction_start",
             "auto_compaction_end",
+            "config_update",
+            "cwd_changed",
+            "goal_updated",
+            "irc_message",
             "notice",
+            "retry_fallback_applied",
+            "retry_fallback_succeeded",
+            "session_info_update",
+            "thinking_level_changed",
+            "todo_auto_clear",
+            "todo_reminder",
+            "ttsr_triggered",
         }
     )
 

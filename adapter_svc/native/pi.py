@@ -34,7 +34,10 @@ class PiProtocol(Lifecycle):
             "entry_appended",
             "compaction_start",
             "compaction_end",
+            "extension_error",
             "queue_update",
+            "session_info_changed",
+            "thinking_level_changed",
         }
     )
 

@@ -1,8 +1,10 @@
 """docs/native.md says what the code's own tables say."""
 
+import json
 import re
 
 from adapter_svc.native import PROTOCOLS, REFUSED, Code, Observation
+from adapter_svc.native.notes import Notes
 from adapter_svc.native.omp import OLD_VERSION
 from adapter_svc.native.omp import PROFILES as OMP_PROFILES
 from adapter_svc.native.pi import NO_TERMINAL_EVENT
@@ -41,6 +43,18 @@ def test_every_code_has_its_exit_status() -> None:
     found = {row[0].strip("`"): int(row[1]) for row in rows("Verdicts") if row[0] != "complete"}
     assert found == dict(EXIT_STATUSES)
     assert found.keys() == {code.value for code in Code}
+
+
+def test_every_event_s_body_is_described() -> None:
+    notes = Notes()
+    notes.started("mock")
+    notes.say("hi")
+    notes.tool_started("c", "t", {})
+    notes.tool_ended("c", "t", failed=False, output_digest=b"")
+    described = {row[0].strip("`"): row[1] for row in rows("For programs")}
+    for event in notes.take_events():
+        assert all(member in described[event.kind] for member in json.loads(event.body)), event.kind
+    assert len(described) == notes.events
 
 
 def test_every_observation_is_explained() -> None:
