@@ -4,7 +4,17 @@ from typing import Any
 
 import pytest
 
-from adapter_svc.native import Completion, Failure, Harness, Observation, Opening, OutputContract, ProcessEnd
+from adapter_svc.native import (
+    Code,
+    Completion,
+    Failure,
+    Harness,
+    NativeReader,
+    Observation,
+    Opening,
+    OutputContract,
+    ProcessEnd,
+)
 from countersign.images import shipped_image
 from tests.adapter_svc.native.helpers import Record, Verdict, code_of, judge, lines
 
@@ -122,6 +132,14 @@ def test_what_breaks_the_protocol_is_malformed(records: list[Record]) -> None:
 )
 def test_the_last_result_counts_while_it_is_fresh(records: list[Record], expected: str) -> None:
     assert code(records) == expected
+
+
+def test_a_refused_record_says_nothing() -> None:
+    half = {**said("x"), "message": {"role": "assistant", "content": [{"type": "text", "text": "x"}, {"type": "text"}]}}
+    reader = NativeReader(Opening(Harness.CLAUDE))
+    assert [event.kind for event in reader.feed(lines([INIT, half]))] == ["harness.started"]
+    assert reader.rejected == (Code.PROTOCOL_MALFORMED, 2)
+    assert reader.finish(ProcessEnd(0)).facts.events == 1
 
 
 def test_several_results_and_denials_are_told() -> None:

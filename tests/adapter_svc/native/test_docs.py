@@ -51,6 +51,7 @@ def test_every_event_s_body_is_described() -> None:
     notes.say("hi")
     notes.tool_started("c", "t", {})
     notes.tool_ended("c", "t", failed=False, output_digest=b"")
+    notes.commit()
     described = {row[0].strip("`"): row[1] for row in rows("For programs")}
     for event in notes.take_events():
         assert all(member in described[event.kind] for member in json.loads(event.body)), event.kind
