@@ -130,7 +130,7 @@ class Lifecycle(StreamProtocol):
             self._retries = max(self._retries, count(value, "attempt"))
             flag(value, "success")
         elif kind in COMPACTION_ENDS:
-            self._retry_announced = self._retry_announced or flag(value, "willRetry")
+            self._retry_announced = self._retry_announced or value.get("willRetry") is True
 
     def _agent_start(self) -> None:
         need(not self.turn_open, "an agent starts inside a turn")
