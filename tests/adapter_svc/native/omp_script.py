@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tests.adapter_svc.native.helpers import Record
+from adapter_svc.native import Harness
+from tests.adapter_svc.native.helpers import Record, Verdict, code_of, judge, lines
 
 USER = {"role": "user", "content": [{"type": "text", "text": "do"}], "timestamp": 1}
 USAGE = {"input": 1, "output": 1}
@@ -71,3 +72,19 @@ def _rpc_start(inventory: list[Record]) -> list[Record]:
         {"type": "response", "command": "get_state", "success": True, "data": {"dumpTools": inventory}},
         {"type": "response", "command": "prompt", "success": True},
     ]
+
+
+def judged(records: list[Record]) -> Verdict:
+    """The verdict on an OMP stream of these records."""
+    return judge(Harness.OMP, lines(records))
+
+
+def code(records: list[Record]) -> str:
+    """`complete`, or the error code."""
+    return code_of(judged(records))
+
+
+def changed(records: list[Record], kind: str, **members: Any) -> list[Record]:
+    """The last record of `kind` with other members."""
+    at = max(at for at, record in enumerate(records) if record["type"] == kind)
+    return [*records[:at], {**records[at], **members}, *records[at + 1 :]]
