@@ -4,6 +4,7 @@
 The captured streams come from an earlier driver, which had no start of its own and called its last record differently.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -11,11 +12,14 @@ from typing import ClassVar, Final
 from adapter_svc.native.framing import Record
 from adapter_svc.native.matching import fingerprint, same
 from adapter_svc.native.protocol import Fault, Meaning, Opened, StreamProtocol
-from adapter_svc.native.shapes import child, count, name, need, objects, optional_count, optional_text, text
+from adapter_svc.native.shapes import child, count, is_one_of, name, need, objects, optional_count, optional_text, text
 from adapter_svc.native.verdict import Harness, Malformed, Observation, Usage
 
 LIBRARY_EVENTS: Final = frozenset({"agent_updated_stream_event", "raw_response_event", "run_item_stream_event"})
-RESPONSE_ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.error"})
+RESPONSE_ERRORS: Final = frozenset({"response.failed", "response.error"})
+RESPONSE_ENDS: Final = frozenset({"response.completed", "response.incomplete", *RESPONSE_ERRORS})
+RUN_ITEMS: Final = frozenset({"function_call", "message"})
+"""Items of a response that the run must take up as its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class AgentsSdkProtocol(StreamProtocol):
         self._next_event: int | None = None
         self._open: dict[str, str] = {}
         self._done: set[str] = set()
-        self._items: set[bytes] = set()
+        self._items: Counter[bytes] = Counter()
 
     def record(self, number: int, value: Record, line: bytes) -> None:
         """See the base."""
@@ -85,29 +89,30 @@ class AgentsSdkProtocol(StreamProtocol):
         if self._driver is not None and self._driver.counts_events:
             self._count_event(subtype, count(data, "sequence_number"))
         if subtype == "response.output_item.done":
-            self._items.add(fingerprint(child(data, "item")))
+            item = child(data, "item")
+            self._items[fingerprint(item)] += int(is_one_of(item.get("type"), RUN_ITEMS))
         elif subtype == "response.created" and not self.notes.model:
             self.notes.model = optional_text(child(data, "response"), "model")
 
     def _count_event(self, subtype: str, sequence: int) -> None:
-        """A response's events are numbered from 0; an event that the provider adds at its end may have any number."""
-        ends = subtype in RESPONSE_ENDS
-        if self._next_event is None:
-            need(ends or (sequence == 0 and subtype == "response.created"), "a response begins without its first event")
-        else:
-            failed = subtype in {"response.failed", "response.error"}
-            need(failed or sequence == self._next_event, "an event of a response is missing")
-        self._next_event = None if ends else sequence + 1
+        """A response's events are numbered from 0; a provider's error may have any number, and stand alone."""
+        if subtype not in RESPONSE_ERRORS:
+            first = self._next_event is None
+            need(not first or subtype == "response.created", "a response begins without its first event")
+            need(sequence == (self._next_event or 0), "an event of a response is missing")
+        self._next_event = None if subtype in RESPONSE_ENDS else sequence + 1
 
     def _run_item(self, subtype: str, item: Record, value: Record) -> None:
+        taken = fingerprint(item)
+        if is_one_of(item.get("type"), RUN_ITEMS):
+            need(self._items[taken] > 0, "a run item that no response had")
+            self._items[taken] -= 1
         match subtype:
             case "tool_called":
-                need(fingerprint(item) in self._items, "a run item that no response had")
                 self._tool_called(item)
             case "tool_output":
                 self._tool_output(item, value)
             case "message_output_created":
-                need(fingerprint(item) in self._items, "a run item that no response had")
                 self._message(item)
             case _:
                 pass
@@ -133,6 +138,7 @@ class AgentsSdkProtocol(StreamProtocol):
 
     def _final(self, number: int, value: Record) -> None:
         need(self._next_event is None, "the run ends inside a response")
+        need(not +self._items, "an item of a response was not taken up by the run")
         need("final_output" in value, "the final record has no output")
         output = value["final_output"]
         usage = child(value, "usage")

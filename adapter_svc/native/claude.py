@@ -50,6 +50,7 @@ class ClaudeProtocol(StreamProtocol):
         self._results = 0
         self._denied = 0
         self._last_subtype = ""
+        self._uuids: set[str] = set()
 
     def record(self, number: int, value: Record, line: bytes) -> None:
         """See the base."""
@@ -65,8 +66,10 @@ class ClaudeProtocol(StreamProtocol):
             case "system":
                 self._system(subtype, value)
             case "assistant":
+                self._require_new(value)
                 self._assistant(child(value, "message"))
             case "user":
+                self._require_new(value)
                 self._user(child(value, "message"))
             case "result":
                 self._result(number, value, line)
@@ -128,6 +131,13 @@ class ClaudeProtocol(StreamProtocol):
             model=optional_text(value, "model"),
             session_id=name(value, "session_id"),
         )
+
+    def _require_new(self, value: Record) -> None:
+        """A message that comes twice would be said twice."""
+        uuid = optional_text(value, "uuid")
+        need(uuid not in self._uuids, "a message stands twice")
+        if uuid:
+            self._uuids.add(uuid)
 
     def _assistant(self, message: Record) -> None:
         need(message.get("role") == "assistant", "an assistant record of another role")

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import Final
 
 from adapter_svc.native.framing import Record
-from adapter_svc.native.shapes import child, is_number, name, need, number, objects, optional_text, text
+from adapter_svc.native.shapes import child, is_number, is_one_of, name, need, number, objects, optional_text, text
 
 ENDED_STATUSES: Final = frozenset({"completed", "failed", "killed"})
 """Statuses of `task_updated` after which a task is over."""
@@ -49,7 +49,7 @@ class BackgroundTasks:
     def update(self, value: Record) -> None:
         """`task_updated` before a result."""
         task_id, status = name(value, "task_id"), child(value, "patch").get("status")
-        if status in ENDED_STATUSES:
+        if is_one_of(status, ENDED_STATUSES):
             self._tasks.pop(task_id, None)
 
     def notify(self, value: Record) -> None:

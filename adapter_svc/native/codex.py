@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from adapter_svc.native.framing import Record
 from adapter_svc.native.matching import fingerprint, same
 from adapter_svc.native.protocol import Fault, Meaning, Opened, StreamProtocol
-from adapter_svc.native.shapes import child, name, need, optional_count, text
+from adapter_svc.native.shapes import child, is_one_of, name, need, optional_count, text
 from adapter_svc.native.verdict import Harness, Observation, Usage
 
 RECORD_TYPES: Final = frozenset(
@@ -130,6 +130,6 @@ class CodexProtocol(StreamProtocol):
             if begun is None:
                 self._start(item_id, item_type, item)
                 del self._open[item_id]
-            failed = item.get("status") in FAILED_STATUSES
+            failed = is_one_of(item.get("status"), FAILED_STATUSES)
             self.notes.tool_ended(item_id, item_type, failed=failed, output_digest=fingerprint(item))
             self.final_text = ""

@@ -32,6 +32,8 @@ from adapter_svc.native.verdict import HarnessFailed, Malformed, Observation, Us
 
 GOOD_STOPS: Final = frozenset({"stop", "toolUse"})
 RETRIED_STOP: Final = "error"
+COMPACTION_ENDS: Final = frozenset({"auto_compaction_end", "compaction_end"})
+"""They say whether the attempt that was too long is made again."""
 CUSTOM_MEMBERS: Final = frozenset({"role", "customType", "content", "display", "details", "attribution", "timestamp"})
 
 
@@ -44,6 +46,8 @@ class LifecycleProfile:
     """A system message stands before the user's."""
     restarts_open_agent: bool
     """Another agent_start may come where no agent_end did."""
+    updates_carry_message: bool
+    """A message_update holds the message so far, not only the event."""
 
 
 @dataclass(slots=True)
@@ -58,6 +62,7 @@ class Lifecycle(StreamProtocol):
 
     profile: LifecycleProfile
     telemetry: ClassVar[frozenset[str]]
+    """Records that say something of the session and decide nothing; allowed at any time."""
 
     def __init__(self, opened: Opened) -> None:
         super().__init__(opened)
@@ -111,9 +116,6 @@ class Lifecycle(StreamProtocol):
         self.agent_open = False
         self.calls.end_late()
 
-    def check_update(self, value: Record, event: Record, open_type: str) -> None:
-        """What only some versions' updates hold."""
-
     def lacks_system(self) -> None:
         """The user's message stands first where the system's should."""
         raise Malformed("a user message before the system's")
@@ -127,12 +129,15 @@ class Lifecycle(StreamProtocol):
             # A retry that was not announced is known from its end alone.
             self._retries = max(self._retries, count(value, "attempt"))
             flag(value, "success")
+        elif kind in COMPACTION_ENDS:
+            self._retry_announced = self._retry_announced or value.get("willRetry") is True
 
     def _agent_start(self) -> None:
         need(not self.turn_open, "an agent starts inside a turn")
         need(not self.agent_open or self.profile.restarts_open_agent, "an agent starts twice")
         if self.fault is not None:
-            need(self._retry_announced, "an agent starts after a failure that is not tried again")
+            if not self._retry_announced:
+                raise HarnessFailed("an agent starts after a failure that is not tried again")
             self.fault = None
             self.count(Observation.TRANSIENT_ERROR)
         self._retry_announced = False
@@ -194,7 +199,12 @@ class Lifecycle(StreamProtocol):
         if opened is None or opened.role != "assistant":
             raise Malformed("an update outside an assistant's message")
         event = child(value, "assistantMessageEvent")
-        self.check_update(value, event, opened.blocks.read(event))
+        block_type = opened.blocks.read(event)
+        if self.profile.updates_carry_message:
+            message = child(value, "message")
+            need(message.get("role") == "assistant", "an update carries another message")
+            blocks, index = objects(message, "content"), count(event, "contentIndex")
+            need(index < len(blocks) and blocks[index].get("type") == block_type, "an update's message lacks its block")
 
     def _message_end(self, place: int, message: Record, line: bytes) -> None:
         opened = self._message

@@ -16,9 +16,10 @@ _EXACT: Final = Context(prec=256)
 
 
 class Notes:
-    """Collects; `take_events` hands over what is new. Sequence numbers have no gaps."""
+    """Collects. Events count once their record is accepted: `commit` numbers them, `discard` drops them."""
 
     def __init__(self) -> None:
+        self._pending: list[tuple[str, Mapping[str, Any]]] = []
         self._new: list[NativeEvent] = []
         self._digest = hashlib.sha256()
         self._pieces: list[str] = []
@@ -41,16 +42,26 @@ class Notes:
         return "".join(self._pieces)
 
     def take_events(self) -> list[NativeEvent]:
-        """The events since the last time."""
+        """The events that were committed since the last time."""
         taken, self._new = self._new, []
         return taken
 
     def emit(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Add one event."""
-        line = canonical_json({"body": body, "kind": kind, "sequence": self.events})
-        self._digest.update(line + b"\n")
-        self._new.append(NativeEvent(self.events, kind, canonical_json(body)))
-        self.events += 1
+        """Add one event of the record at hand."""
+        self._pending.append((kind, body))
+
+    def commit(self) -> None:
+        """The record at hand is accepted, and its events with it."""
+        for kind, body in self._pending:
+            line = canonical_json({"body": body, "kind": kind, "sequence": self.events})
+            self._digest.update(line + b"\n")
+            self._new.append(NativeEvent(self.events, kind, canonical_json(body)))
+            self.events += 1
+        self._pending.clear()
+
+    def discard(self) -> None:
+        """The record at hand is refused: nothing that it said happened."""
+        self._pending.clear()
 
     def started(self, harness: str, *, version: str = "", model: str = "", session_id: str = "") -> None:
         """The program started; what it says of itself."""

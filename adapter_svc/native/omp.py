@@ -1,13 +1,13 @@
 """OMP, `--mode rpc` and `-p --mode json` (design/native-harness.md, section 5, OMP)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import ClassVar, Final
 
 from adapter_svc.native.framing import Record
 from adapter_svc.native.lifecycle import Lifecycle, LifecycleProfile
 from adapter_svc.native.protocol import Meaning, Opened, profile_of
-from adapter_svc.native.shapes import child, count, flag, name, need, number, objects, optional_text, text
+from adapter_svc.native.shapes import child, flag, name, need, number, objects, optional_text, text
 from adapter_svc.native.verdict import Harness, HarnessFailed, Malformed
 
 PRESENTATION_MEMBERS: Final = {
@@ -21,15 +21,31 @@ PRESENTATION_MEMBERS: Final = {
 PERSON_METHODS: Final = frozenset({"select", "confirm", "input", "editor", "open_url"})
 REQUEST_MEMBERS: Final = frozenset({"type", "id", "method"})
 
-PROFILES: Final[Sequence[LifecycleProfile]] = (
-    LifecycleProfile(since=(18,), system_first=False, restarts_open_agent=True),
-)
 
+class Mode(Enum):
+    """How OMP was started; its first record tells."""
 
-class _Mode(Enum):
     UNKNOWN = auto()
     JSON = auto()
     RPC = auto()
+
+
+def _profiles(*, updates_carry_message: bool) -> Sequence[LifecycleProfile]:
+    return (
+        LifecycleProfile(
+            since=(18,),
+            system_first=False,
+            restarts_open_agent=True,
+            updates_carry_message=updates_carry_message,
+        ),
+    )
+
+
+PROFILES: Final[Mapping[Mode, Sequence[LifecycleProfile]]] = {
+    Mode.JSON: _profiles(updates_carry_message=False),
+    Mode.RPC: _profiles(updates_carry_message=True),
+}
+OLD_VERSION: Final = "OMP before 18 writes other records"
 
 
 class OmpProtocol(Lifecycle):
@@ -51,49 +67,52 @@ class OmpProtocol(Lifecycle):
             "auto_retry_end",
             "auto_compaction_start",
             "auto_compaction_end",
+            "config_update",
+            "cwd_changed",
+            "goal_updated",
+            "irc_message",
             "notice",
+            "retry_fallback_applied",
+            "retry_fallback_succeeded",
+            "session_info_update",
+            "thinking_level_changed",
+            "todo_auto_clear",
+            "todo_reminder",
+            "ttsr_triggered",
         }
     )
 
     def __init__(self, opened: Opened) -> None:
         super().__init__(opened)
-        self.profile = profile_of(PROFILES, self.version, "OMP before 18 writes other records")
-        self._mode = _Mode.UNKNOWN
+        self.profile = profile_of(PROFILES[Mode.JSON], self.version, OLD_VERSION)
+        self._mode = Mode.UNKNOWN
         self._commands = self._state = self._acknowledged = False
         self._agent_end: int | None = None
 
     def record(self, number: int, value: Record, line: bytes) -> None:
         """See the base."""
         kind = text(value, "type")
-        if self._mode is _Mode.UNKNOWN:
+        if self._mode is Mode.UNKNOWN:
             self._start(kind, value)
         elif kind == "extension_ui_request":
             check_request(value)
         elif kind == "agent_end":
             self._end(number, value)
-        elif self._mode is _Mode.RPC and kind in {"available_commands_update", "response"}:
+        elif self._mode is Mode.RPC and kind in {"available_commands_update", "response"}:
             self._rpc(kind, value)
         else:
             need(self._agent_end is None or kind in self.telemetry, "a record after the terminal event")
-            ready = self._commands or self._mode is _Mode.JSON
+            ready = self._commands or self._mode is Mode.JSON
             need(ready or kind != "agent_start", "an agent starts before the commands")
             self.lifecycle_record(number, kind, value, line)
 
-    def check_update(self, value: Record, event: Record, open_type: str) -> None:
-        """In rpc an update carries the message so far, in json only the event."""
-        if self._mode is _Mode.JSON:
-            return
-        message = child(value, "message")
-        need(message.get("role") == "assistant", "an update carries another message")
-        blocks, index = objects(message, "content"), count(event, "contentIndex")
-        need(index < len(blocks) and blocks[index].get("type") == open_type, "an update's message lacks its block")
-
     def _start(self, kind: str, value: Record) -> None:
         if kind == "session":
-            self._mode = _Mode.JSON
+            self._mode = Mode.JSON
             self.notes.started(Harness.OMP, session_id=name(value, "id"))
         elif kind == "ready":
-            self._mode = _Mode.RPC
+            self._mode = Mode.RPC
+            self.profile = profile_of(PROFILES[Mode.RPC], self.version, OLD_VERSION)
             number(value, "protocolVersion")
             self.notes.started(Harness.OMP)
         else:
@@ -107,7 +126,7 @@ class OmpProtocol(Lifecycle):
             self._conclude()
 
     def _conclude(self) -> None:
-        if self._acknowledged or self._mode is _Mode.JSON:
+        if self._acknowledged or self._mode is Mode.JSON:
             self.terminal_record = self._agent_end
 
     def _rpc(self, kind: str, value: Record) -> None:

@@ -14,7 +14,7 @@ from adapter_svc.native.verdict import Harness, Incompatible
 
 NO_TERMINAL_EVENT: Final = "pi before 1.0 has no terminal event"
 PROFILES: Final[Sequence[LifecycleProfile]] = (
-    LifecycleProfile(since=(1,), system_first=True, restarts_open_agent=False),
+    LifecycleProfile(since=(1,), system_first=True, restarts_open_agent=False, updates_carry_message=False),
 )
 
 
@@ -34,14 +34,17 @@ class PiProtocol(Lifecycle):
             "entry_appended",
             "compaction_start",
             "compaction_end",
+            "extension_error",
             "queue_update",
+            "session_info_changed",
+            "thinking_level_changed",
         }
     )
 
     def __init__(self, opened: Opened) -> None:
         super().__init__(opened)
         self.profile = profile_of(PROFILES, self.version, NO_TERMINAL_EVENT)
-        self._ended = False
+        self._ended = self._will_retry = False
 
     def record(self, number: int, value: Record, line: bytes) -> None:
         """See the base."""
@@ -67,11 +70,12 @@ class PiProtocol(Lifecycle):
         if "willRetry" not in value and not self.version:
             raise Incompatible(NO_TERMINAL_EVENT)
         self.close_agent(value)
-        flag(value, "willRetry")
-        self._ended = True
+        self._ended, self._will_retry = True, flag(value, "willRetry")
 
     def _settle(self, place: int, value: Record) -> None:
         need(self._ended and not self.agent_open, "the run settles before its agent ended")
+        aborted = flag(value, "aborted")
+        need(aborted or not self._will_retry, "the run settles where it was to be tried again")
         self.terminal_record = place
-        if flag(value, "aborted"):
+        if aborted:
             self.fault = Fault(place, "the run was aborted")

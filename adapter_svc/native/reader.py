@@ -74,46 +74,49 @@ class NativeReader:
             try:
                 for number, line, record in self._framer.feed(data):
                     self._protocol.record(number, record, line)
+                    self._notes.commit()
             except Rejected as error:
+                self._notes.discard()
                 self._rejection = (error, self._framer.records)
         return self._notes.take_events()
 
     def finish(self, end: ProcessEnd) -> Completion | Failure:
-        """The verdict, once standard output and the process have ended."""
-        rejection = self._rejection
-        try:
-            if rejection is None:
-                self._framer.finish()
-        except Rejected as error:
-            rejection = (error, self._framer.records)
+        """The verdict, once standard output and the process have ended; to be asked for once."""
+        rejection = self._rejection or self._rejection_of_end()
         if self._protocol is not None:
             self._protocol.finish()
+        objection = self._objection(end, rejection)
+        if objection is not None:
+            return self._failure(*objection)
         try:
-            self._judge(end, rejection)
             envelope = None if self._terminal is None else self._terminal.recover(self._notes.assistant_text)
-        except _At as found:
-            return self._failure(found.error, found.record)
         except Rejected as error:
-            return self._failure(error, (self._protocol and self._protocol.terminal_record) or 0)
+            return self._failure(error, self._facts().terminal_record or 0)
         return self._completion(envelope)
 
-    def _judge(self, end: ProcessEnd, rejection: tuple[Rejected, int] | None) -> None:
-        """Raises _At with the first that speaks against completion, in the order of section 5."""
+    def _rejection_of_end(self) -> tuple[Rejected, int] | None:
+        try:
+            self._framer.finish()
+        except Rejected as error:
+            return error, self._framer.records
+        return None
+
+    def _objection(self, end: ProcessEnd, rejection: tuple[Rejected, int] | None) -> tuple[Rejected, int] | None:
+        """The first that speaks against completion, in the order of section 5, and the record at which it showed."""
         if end.survivors:
-            raise _At(CleanupFailed("members of the process group are left"), 0)
+            return CleanupFailed("members of the process group are left"), 0
         if rejection is not None:
-            raise _At(*rejection)
+            return rejection
         protocol = self._protocol
         assert protocol is not None
         if protocol.fault is not None:
-            raise _At(HarnessFailed(protocol.fault.detail), protocol.fault.record)
-        terminal = 0 if end.signalled_before_terminal else protocol.terminal_record or 0
-        if not end.well and (terminal or protocol.status_outranks_absence):
-            raise _At(HarnessFailed("the process did not exit with status 0"), 0)
-        if not terminal:
-            raise _At(Truncated("no terminal event that counts"), 0)
-        if not end.drained:
-            raise _At(Truncated("standard output was not read to its end"), 0)
+            return HarnessFailed(protocol.fault.detail), protocol.fault.record
+        terminal = None if end.signalled_before_terminal else protocol.terminal_record
+        if not end.well and (terminal is not None or protocol.status_outranks_absence):
+            return HarnessFailed("the process did not exit with status 0"), 0
+        if terminal is None:
+            return Truncated("no terminal event that counts"), 0
+        return None if end.drained else (Truncated("standard output was not read to its end"), 0)
 
     def _completion(self, envelope: Envelope | None) -> Completion:
         observations = self._counts()
@@ -151,13 +154,6 @@ class NativeReader:
             terminal_record=None if self._protocol is None else self._protocol.terminal_record,
             image_digest=b"" if self._image is None else self._image.digest,
         )
-
-
-class _At(Exception):
-    def __init__(self, error: Rejected, record: int) -> None:
-        super().__init__()
-        self.error = error
-        self.record = record
 
 
 def _image_of(opening: Opening) -> ImageBundle | None:

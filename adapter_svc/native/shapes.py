@@ -9,6 +9,8 @@ from adapter_svc.native.verdict import Malformed
 
 MAX_ID_CHARACTERS: Final = 512
 """Longer than any id that a harness was seen to write; a bound on what is kept of each."""
+MAX_COUNT: Final = 10**12
+"""More tokens than any message has; the sum over a stream's records still fits into 64 bits."""
 
 
 def need(holds: bool, detail: str) -> None:
@@ -67,15 +69,15 @@ def objects(record: Record, key: str) -> list[Record]:
 
 
 def count(record: Record, key: str) -> int:
-    """A whole number from 0."""
+    """A whole number from 0 to 10^12."""
     value = record.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise Malformed(f"{key} is not a whole number from 0")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_COUNT:
+        raise Malformed(f"{key} is not a whole number from 0 to {MAX_COUNT}")
     return value
 
 
 def optional_count(record: Record, key: str) -> int | None:
-    """A whole number from 0, or None where there is no such member."""
+    """A whole number as `count` reads it, or None where there is no such member."""
     return count(record, key) if key in record else None
 
 
@@ -90,6 +92,11 @@ def number(record: Record, key: str) -> int | float:
     if not isinstance(value, int | float) or not is_number(value) or value < 0:
         raise Malformed(f"{key} is not a number from 0")
     return value
+
+
+def is_one_of(value: JsonValue, texts: frozenset[str]) -> bool:
+    """Whether `value` is one of these texts; it may be anything."""
+    return isinstance(value, str) and value in texts
 
 
 def optional_text(record: Record, key: str) -> str:

@@ -188,7 +188,7 @@ def _placements(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     ids = tuple(_text(placement, "id") for placement in placements)
     if not ids or len(set(ids)) != len(ids):
         raise ImageError("instructionPlacements must name each placement once, and one at least")
-    if any(placement.get("strictness") not in STRICTNESS for placement in placements):
+    if any(_text(placement, "strictness") not in STRICTNESS for placement in placements):
         raise ImageError("an instruction placement of an unknown strictness")
     return ids
 
