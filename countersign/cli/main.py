@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from countersign.cli import agents, collect, exchanges, ledger, prices, report, services
+from countersign.cli import agents, collect, exchanges, ledger, prices, report, services, study
 from countersign.cli.output import say
 from countersign.cli.running import Interrupted
 from countersign.cli.showing import Ca, Certificate, Insecure, Key, TokenFile, shown_identity
@@ -28,6 +28,7 @@ app.command("collect")(collect.collect)
 app.command("report")(report.report)
 app.command("up")(services.up)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(study.app, name="study")
 app.command("prices")(prices.prices)
 app.command("adapt")(exchanges.adapt)
 app.command("replay")(exchanges.replay)

@@ -34,13 +34,18 @@ class AccountPlan(Strict):
 
 
 class StudyPlan(Strict):
-    """`[study]`: the study's own limits and its stop rule."""
+    """`[study]`: the study's own limits and its stop rule.
+
+    `readiness` says whether a paid collection needs it, `comparators` whether each template's must be solved for it.
+    """
 
     cap: Amount
     call_ceiling: Amount
     max_in_flight: Annotated[int, Field(ge=1, le=1_000)] = 1
     stop: StopRule = "study"
     repetitions: Annotated[int, Field(ge=1, le=10_000)] = 1
+    readiness: Literal["required", "waived"] = "required"
+    comparators: Literal["solved", "unsolved"] = "solved"
 
 
 class WorldPlan(BaseModel):
