@@ -1,6 +1,7 @@
 """`countersign collect`: a plan's episodes, run, recorded and verified (design/study.md, Running)."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -103,7 +104,7 @@ async def _collect(plan: PlanFile, options: Options, interruption: Interruption)
     with make_view(as_json=options.as_json) as view:
         async with Household(logs, view.note) as household:
             urls = await start_agents(household, plan.routes, logs)
-            addresses = await _start_services(household, options)
+            addresses = await start_services(household, options)
             async with open_services(addresses) as services:
                 prepared = await _prepare(services, plan, options)
                 _say_price(view, prepared)
@@ -121,8 +122,8 @@ async def _collect(plan: PlanFile, options: Options, interruption: Interruption)
 
 async def _prepare(services: Services, plan: PlanFile, options: Options) -> PreparedStudy:
     if options.is_frozen:
-        return await prepare_frozen(services, options.folder)
-    return await prepare(services, plan, options.folder)
+        return await prepare_frozen(services, options.folder, datetime.now(UTC))
+    return await prepare(services, plan, options.folder, datetime.now(UTC))
 
 
 def exit_status(end: CollectionEnd, report: dict[str, Any]) -> int:
@@ -132,7 +133,7 @@ def exit_status(end: CollectionEnd, report: dict[str, Any]) -> int:
     return EXIT_STATUSES.get(end.halt, 0) if end.halt is not None else 0
 
 
-async def _start_services(household: Household, options: Options) -> Addresses:
+async def start_services(household: Household, options: Options) -> Addresses:
     """Start what has no address. The adapter stops first and the ledger last."""
     ledger = options.ledger or (await household.start(ledger_spec(options.folder / LEDGER_STORE))).address
     verifiers = options.verifiers or ((await household.start(verifier_spec(ledger))).address,)

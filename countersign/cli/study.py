@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from countersign.cli import study_check
 from countersign.cli.collect import frozen_folder
 from countersign.cli.output import AsJson, emit, result_console, say
 from countersign.cli.running import run
@@ -22,14 +23,15 @@ from countersign.cli.study_inputs import (
 from countersign.kit.money import Money, nanos_to_text
 from countersign.ledger.v1 import ledger_pb2_grpc
 from countersign.study.amendments import amend as amend_study
+from countersign.study.built import BuiltStudy, build, rebuild
 from countersign.study.files import make_folder
 from countersign.study.ledger_objects import account_available
 from countersign.study.manifest import keep, load
 from countersign.study.plan import load_plan
-from countersign.study.preparation import BuiltStudy, build, rebuild
 from countersign.study.services import channel_to
 
 app = typer.Typer(help="Freeze a plan, price it, amend it, and check what must hold before it is paid for.")
+app.command("check")(study_check.check)
 
 
 @app.command()

@@ -14,8 +14,8 @@ from rich.table import Table
 from countersign.adapter.v1.adapter_pb2_grpc import AdapterServiceStub
 from countersign.cli.output import result_console, say
 from countersign.kit.money import nanos_to_text
+from countersign.study.built import BuiltStudy
 from countersign.study.children import adapter_spec, verifier_spec
-from countersign.study.preparation import BuiltStudy
 from countersign.study.prices import RouteBounds, route_bounds
 from countersign.study.processes import Household
 from countersign.study.services import channel_to

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from countersign.kit.canonical import canonical_json, sha256
+from countersign.study.built import BuiltStudy
 from countersign.study.cases import Builders, build_cases
 from countersign.study.errors import AmendmentRefused
 from countersign.study.files import create_atomically, make_folder
@@ -20,7 +21,6 @@ from countersign.study.manifest import (
     load,
 )
 from countersign.study.plan_model import PlanFile
-from countersign.study.preparation import BuiltStudy
 
 FIXED = ("name", "account")
 """What an amendment may not change: who the study is, and who pays."""

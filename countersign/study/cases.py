@@ -64,11 +64,19 @@ async def build_cases(services: Builders, plan: PlanFile, identities: Sequence[I
     wanted: dict[CaseKey, set[int]] = {}
     for identity in identities:
         wanted.setdefault(identity.case, set()).add(limits[identity.route])
-    return {key: await _build(services, plan, key, sorted(wanted[key])) for key in wanted}
+    return {
+        key: await build_case(services, key, case_definition(plan, key), sorted(limits))
+        for key, limits in wanted.items()
+    }
 
 
-async def _build(services: Builders, plan: PlanFile, key: CaseKey, limits: Iterable[int]) -> BuiltCase:
-    definition = case_definition(plan, key)
+async def build_case(
+    services: Builders, key: CaseKey, definition: env.CaseDefinition, limits: Iterable[int]
+) -> BuiltCase:
+    """The case called `key`, built by the adapter and audited by the verifier for each of `limits`, in bytes.
+
+    Raises as `build_cases` does.
+    """
     request = adapter.BuildCaseRequest(definition=definition)
     built = await ask("adapter", services.adapter.BuildCase, request)
     name = f"{key.template}/{key.arm}/{key.message}"

@@ -124,3 +124,40 @@ def test_wrong_input_gives_one_line_and_status_2(
         answer = command(*arguments)
         assert (answer.status, answer.out, answer.err.count("\n")) == (2, "", 1), answer.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.toml"]
+
+
+def test_a_paid_study_is_collected_once_its_check_says_ready(
+    command: Command, fakes: Fakes, addresses: Sequence[str], builders: Sequence[str], plan_file: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a"
+    base = BASE.replace('readiness = "waived"', 'comparators = "unsolved"').replace("grant = 1", "grant = 2")
+    plan_file.write_text(plan_text(PRICED, base=base))
+    command("study", "freeze", plan_file, "--out", folder, *builders)
+    refused = command("collect", folder, *addresses)
+    assert (refused.status, refused.out, refused.err.count("\n")) == (2, "", 1)
+    assert "a paid study needs its readiness" in refused.err
+    unprobed = command("study", "check", folder, "--json", *addresses)
+    assert unprobed.status == 1
+    assert fakes.adapter.ran == []
+    assert [one["item"] for one in unprobed.lines()[0]["items"] if not one["holds"]] == ["probes"]
+    assert "not ready: probes: r: not probed" in command("collect", folder, *addresses).err
+    probed = command("study", "check", folder, "--probe", *addresses)
+    assert probed.status == 0
+    assert "1 handshakes of one call each can cost at most 0.0409 USD together" in probed.err
+    assert "1 routes answered, every record verified" in probed.out
+    assert len(fakes.adapter.ran) == 1
+    (line,) = command("study", "check", folder, "--probe", "--json", *addresses).lines()
+    assert (line["ready"], line["required"], len(fakes.adapter.ran)) == (True, True, 1)
+    assert json.loads((folder / "readiness.json").read_bytes())["readiness_digest"] == line["readiness_digest"]
+    assert command("collect", folder, *addresses).status == 0
+    assert len(fakes.adapter.ran) == 5
+
+
+def test_a_free_study_needs_no_readiness(
+    command: Command, addresses: Sequence[str], builders: Sequence[str], plan_file: Path, tmp_path: Path
+) -> None:
+    command("study", "freeze", plan_file, "--out", tmp_path / "a", *builders)
+    checked = command("study", "check", tmp_path / "a", *addresses)
+    assert checked.status == 1
+    assert "this study needs no readiness" in checked.err
+    assert command("collect", tmp_path / "a", *addresses).status == 0

@@ -13,7 +13,7 @@ from countersign.study.plan_model import PlanFile
 from countersign.study.preparation import prepare, prepare_frozen
 from countersign.study.services import Services
 from tests.countersign.study.fakes import Fakes
-from tests.countersign.study.plans import BASE, make_plan, route_text
+from tests.countersign.study.plans import BASE, NOW, make_plan, route_text
 
 WIDER = BASE.replace('cap = "0.5"', 'cap = "0.75"')
 
@@ -25,7 +25,7 @@ def wider(repetitions: int = 1) -> PlanFile:
 async def test_an_amendment_replaces_what_changed_and_the_study_is_another(
     fakes: Fakes, services: Services, tmp_path: Path
 ) -> None:
-    first = await prepare(services, make_plan(), tmp_path)
+    first = await prepare(services, make_plan(), tmp_path, NOW)
     built = await amend(services, tmp_path, wider(), "More room.")
     document = json.loads((tmp_path / "amendments" / "0001.json").read_bytes())
     assert sorted(document["replace"]) == ["routes", "study"]
@@ -36,7 +36,7 @@ async def test_an_amendment_replaces_what_changed_and_the_study_is_another(
     assert built.manifest.digest == sha256(chain.encode())
     assert built.manifest.study_id == f"small-{sha256(chain.encode()).hex()[:16]}"
     assert load(tmp_path) == built.manifest
-    prepared = await prepare_frozen(services, tmp_path)
+    prepared = await prepare_frozen(services, tmp_path, NOW)
     assert prepared.plan.study.cap == "0.75"
     assert fakes.ledger.studies[built.manifest.study_id].manifest_digest == built.manifest.digest
 
@@ -44,20 +44,20 @@ async def test_an_amendment_replaces_what_changed_and_the_study_is_another(
 async def test_amendments_follow_one_another_and_each_study_has_its_own_folder(
     services: Services, tmp_path: Path
 ) -> None:
-    first = await prepare(services, make_plan(), tmp_path)
+    first = await prepare(services, make_plan(), tmp_path, NOW)
     second = await amend(services, tmp_path, wider(), "More room.")
     third = await amend(services, tmp_path, wider(2), "Once more.")
     folders = [one.manifest.folder(tmp_path) for one in (first, second, third)]
     assert folders == [tmp_path, tmp_path / "amended" / "0001", tmp_path / "amended" / "0002"]
     assert len({one.manifest.study_id for one in (first, second, third)}) == 3
     assert third.manifest.document["episodes"] != second.manifest.document["episodes"]
-    assert (await prepare(services, wider(2), tmp_path)).manifest == third.manifest
+    assert (await prepare(services, wider(2), tmp_path, NOW)).manifest == third.manifest
     with pytest.raises(ManifestMismatch, match="another study"):
-        await prepare(services, make_plan(), tmp_path)
+        await prepare(services, make_plan(), tmp_path, NOW)
 
 
 async def test_what_cannot_be_amended_is_refused_and_nothing_written(services: Services, tmp_path: Path) -> None:
-    await prepare(services, make_plan(), tmp_path)
+    await prepare(services, make_plan(), tmp_path, NOW)
     refused = [
         (make_plan(), "A reason.", "nothing to amend"),
         (wider(), "  ", "needs a reason"),
@@ -73,7 +73,7 @@ async def test_what_cannot_be_amended_is_refused_and_nothing_written(services: S
 
 
 async def test_two_amendments_of_one_parent_do_not_overwrite_one_another(services: Services, tmp_path: Path) -> None:
-    kept = (await prepare(services, make_plan(), tmp_path)).manifest
+    kept = (await prepare(services, make_plan(), tmp_path, NOW)).manifest
     write_amendment(tmp_path, kept, {"study": {}}, "The first.")
     before = (tmp_path / "amendments" / "0001.json").read_bytes()
     with pytest.raises(BadInput, match="exists and is not overwritten"):
@@ -90,7 +90,7 @@ async def test_two_amendments_of_one_parent_do_not_overwrite_one_another(service
     ],
 )
 async def test_a_broken_chain_is_refused(services: Services, tmp_path: Path, change: dict[str, str], line: str) -> None:
-    await prepare(services, make_plan(), tmp_path)
+    await prepare(services, make_plan(), tmp_path, NOW)
     await amend(services, tmp_path, wider(), "More room.")
     path = tmp_path / "amendments" / "0001.json"
     document = {**json.loads(path.read_bytes()), **change}
@@ -104,7 +104,7 @@ async def test_a_broken_chain_is_refused(services: Services, tmp_path: Path, cha
 
 
 async def test_a_missing_amendment_is_refused(services: Services, tmp_path: Path) -> None:
-    await prepare(services, make_plan(), tmp_path)
+    await prepare(services, make_plan(), tmp_path, NOW)
     await amend(services, tmp_path, wider(), "More room.")
     folder = tmp_path / "amendments"
     (folder / "0001.json").rename(folder / "0002.json")

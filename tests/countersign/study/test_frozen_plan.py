@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 
 from countersign.kit.canonical import canonical_json, sha256
+from countersign.study.built import build
 from countersign.study.errors import BadManifest, PacketRefused
 from countersign.study.frozen_plan import plan_of
 from countersign.study.manifest import load
-from countersign.study.preparation import build, prepare, prepare_frozen
+from countersign.study.preparation import prepare, prepare_frozen
 from countersign.study.prices import call_bound_nanos
 from countersign.study.routes import wire_route
 from countersign.study.services import Services
 from tests.countersign.study.fakes import Fakes
-from tests.countersign.study.plans import make_plan, route_text
+from tests.countersign.study.plans import NOW, make_plan, route_text
 
 PRICE = "{ input_per_million = 0.5, output_per_million = 1.5, cached_input_per_million = 0.05 }"
 ROUTED = """
@@ -55,12 +56,12 @@ async def test_a_plan_read_back_asks_for_the_same_episodes_and_sends_the_same_re
     services: Services, tmp_path: Path
 ) -> None:
     plan = make_plan(route_text(price=PRICE, more='aliases = ["m-1"]'), ROUTED, THINKING, SCRIPTED)
-    prepared = await prepare(services, plan, tmp_path)
+    prepared = await prepare(services, plan, tmp_path, NOW)
     read = plan_of(json.loads((tmp_path / "manifest.json").read_bytes()))
     for before, after in zip(plan.routes, read.routes, strict=True):
         assert wire_route(before, "http://a/v1") == wire_route(after, "http://a/v1")
         assert call_bound_nanos(before) == call_bound_nanos(after)
-    again = await prepare_frozen(services, tmp_path)
+    again = await prepare_frozen(services, tmp_path, NOW)
     urls = {route.name: "http://a/v1" for route in plan.routes}
     assert again.orders(urls) == prepared.orders(urls)
     assert (again.bound, again.is_new) == (prepared.bound, False)
@@ -69,34 +70,34 @@ async def test_a_plan_read_back_asks_for_the_same_episodes_and_sends_the_same_re
 
 async def test_building_freezes_the_same_bytes_as_collecting(services: Services, tmp_path: Path) -> None:
     built = await build(services, make_plan(), None)
-    prepared = await prepare(services, make_plan(), tmp_path)
+    prepared = await prepare(services, make_plan(), tmp_path, NOW)
     assert built.manifest.original == (tmp_path / "manifest.json").read_bytes() == prepared.manifest.original
 
 
 async def test_another_packet_than_the_frozen_one_is_refused_before_the_ledger_is_asked(
     fakes: Fakes, services: Services, tmp_path: Path
 ) -> None:
-    await prepare(services, make_plan(), tmp_path)
+    await prepare(services, make_plan(), tmp_path, NOW)
     asked = dict(fakes.ledger.requests)
     document = json.loads((tmp_path / "manifest.json").read_bytes())
     document["episodes"][1]["packet_digest"] = "ab" * 32
     _keep(tmp_path, document)
     with pytest.raises(PacketRefused, match=r"r/window/calm/own/default/1 is not as frozen"):
-        await prepare_frozen(services, tmp_path)
+        await prepare_frozen(services, tmp_path, NOW)
     assert fakes.ledger.requests == asked
 
 
 async def test_a_missing_episode_is_refused(services: Services, tmp_path: Path) -> None:
-    await prepare(services, make_plan(), tmp_path)
+    await prepare(services, make_plan(), tmp_path, NOW)
     document = json.loads((tmp_path / "manifest.json").read_bytes())
     document["episodes"].pop()
     _keep(tmp_path, document)
     with pytest.raises(PacketRefused, match="the manifest lists 3 episodes, its plan has 4"):
-        await prepare_frozen(services, tmp_path)
+        await prepare_frozen(services, tmp_path, NOW)
 
 
 async def test_a_manifest_that_is_no_plan_is_refused(services: Services, tmp_path: Path) -> None:
-    await prepare(services, make_plan(), tmp_path)
+    await prepare(services, make_plan(), tmp_path, NOW)
     document = json.loads((tmp_path / "manifest.json").read_bytes())
     document["routes"][0]["output_cap"] = -1
     _keep(tmp_path, document)
