@@ -1,5 +1,6 @@
 """`countersign study`: a plan frozen, priced, amended and checked before anything is paid for (design/study.md)."""
 
+import secrets
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,10 +25,14 @@ from countersign.kit.money import Money, nanos_to_text
 from countersign.ledger.v1 import ledger_pb2_grpc
 from countersign.study.amendments import amend as amend_study
 from countersign.study.built import BuiltStudy, build, rebuild
+from countersign.study.errors import BadInput
 from countersign.study.files import make_folder
+from countersign.study.held_out import read_or_make_seed, read_seed
 from countersign.study.ledger_objects import account_available
 from countersign.study.manifest import keep, load
 from countersign.study.plan import load_plan
+from countersign.study.plan_model import PlanFile
+from countersign.study.revealing import reveal as reveal_study
 from countersign.study.services import channel_to
 
 app = typer.Typer(help="Freeze a plan, price it, amend it, and check what must hold before it is paid for.")
@@ -38,6 +43,9 @@ app.command("check")(study_check.check)
 def freeze(
     plan: PlanPath,
     out: Annotated[Path | None, typer.Option(help="The study's folder; runs/NAME if not given.")] = None,
+    secret: Annotated[
+        Path | None, typer.Option(help="The file with the seed of the plan's families; made where there is none.")
+    ] = None,
     adapter: AdapterAddress = None,
     verifier: VerifierAddress = None,
     as_json: AsJson = False,
@@ -45,10 +53,11 @@ def freeze(
     """Freeze a plan: every packet is built and audited, and the manifest written, never over another."""
     loaded = load_plan(plan)
     folder = out or Path("runs") / loaded.name
+    seed = _seed(loaded, secret)
 
     async def body() -> BuiltStudy:
         async with case_services(adapter, verifier) as services:
-            built = await build(services, loaded, folder)
+            built = await build(services, loaded, folder, seed)
         if built.is_new:
             make_folder(folder)
             keep(built.manifest, folder)
@@ -79,6 +88,34 @@ def amend(
     built = run(lambda _: body())
     _answer(built, folder, as_json=as_json)
     say(f"countersign: {folder}: amendment {len(built.manifest.amendments)} written, the study is another one now")
+
+
+@app.command()
+def reveal(
+    folder: StudyFolder,
+    secret: Annotated[Path, typer.Option(help="The file with the seed that the study was frozen with.")],
+    adapter: AdapterAddress = None,
+    verifier: VerifierAddress = None,
+    as_json: AsJson = False,
+) -> None:
+    """Open the held-out templates' commitments, as an amendment: a new study id; the seed itself stays secret."""
+    seed = read_seed(secret)
+
+    async def body() -> BuiltStudy:
+        async with case_services(adapter, verifier) as services:
+            return await reveal_study(services, folder, seed)
+
+    built = run(lambda _: body())
+    _answer(built, folder, as_json=as_json)
+    count = sum(template.get("split") == "held-out" for template in built.manifest.document["templates"])
+    say(f"countersign: {folder}: {count} held-out templates revealed, as amendment {len(built.manifest.amendments)}")
+
+
+def _seed(plan: PlanFile, secret: Path | None) -> bytes | None:
+    """The seed of the plan's families, from its file or a new one. Raises BadInput where it is missing or unneeded."""
+    if bool(plan.families) != (secret is not None):
+        raise BadInput("--secret FILE goes with a plan that has families, and only with one")
+    return None if secret is None else read_or_make_seed(secret, secrets.token_bytes)
 
 
 @app.command()

@@ -29,9 +29,6 @@ AdapterAddress = Annotated[
 VerifierAddress = Annotated[
     str | None, typer.Option("--verifier", help="The verifier's address; one is started if not given.")
 ]
-SecretFile = Annotated[
-    Path | None, typer.Option("--secret", help="The file with the seed of held-out templates; made where absent.")
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from countersign.kit.canonical import canonical_json, sha256
-from countersign.study.built import BuiltStudy
+from countersign.study.built import BuiltStudy, kept_families, with_revealed
 from countersign.study.cases import Builders, build_cases
 from countersign.study.errors import AmendmentRefused
 from countersign.study.files import create_atomically, make_folder
@@ -22,8 +22,8 @@ from countersign.study.manifest import (
 )
 from countersign.study.plan_model import PlanFile
 
-FIXED = ("name", "account")
-"""What an amendment may not change: who the study is, and who pays."""
+FIXED = ("name", "account", "families")
+"""What an amendment may not change: who the study is, who pays, and what was committed to."""
 
 
 async def amend(services: Builders, folder: Path, plan: PlanFile, reason: str) -> BuiltStudy:
@@ -33,11 +33,12 @@ async def amend(services: Builders, folder: Path, plan: PlanFile, reason: str) -
     another amendment was written meanwhile, and StudyError as building does. Nothing is written then.
     """
     kept = load(folder)
-    identities = planned_identities(plan)
-    cases = await build_cases(services, plan, identities)
-    changed = _replaced(kept, freeze(plan, cases, identities).document)
+    whole = with_revealed(plan, kept)
+    identities = planned_identities(whole)
+    cases = await build_cases(services, whole, identities)
+    changed = _replaced(kept, freeze(whole, cases, identities, kept_families(plan, kept)).document)
     manifest = write_amendment(folder, kept, changed, reason)
-    return BuiltStudy(plan, manifest, cases, identities, is_new=False)
+    return BuiltStudy(whole, manifest, cases, identities, is_new=False)
 
 
 def write_amendment(folder: Path, kept: Manifest, replace: Mapping[str, Any], reason: str) -> Manifest:
@@ -55,7 +56,7 @@ def write_amendment(folder: Path, kept: Manifest, replace: Mapping[str, Any], re
 
 def _replaced(kept: Manifest, document: Mapping[str, Any]) -> dict[str, Any]:
     """The members of `document` that differ from what `kept` says. Raises AmendmentRefused."""
-    changed = differences(kept.document, document)
+    changed = differences({"families": [], **kept.document}, document)
     for name in FIXED:
         if name in changed:
             raise AmendmentRefused(f"an amendment cannot change {name}: freeze another study in another folder")

@@ -14,6 +14,7 @@ from countersign.kit.money_wire import from_wire
 from countersign.kit.rpc_errors import ServiceError
 from countersign.study.built import BuiltStudy
 from countersign.study.errors import ServiceRefused
+from countersign.study.held_out_audit import audit_held_out
 from countersign.study.ledger_objects import account_available, study_standing
 from countersign.study.price_check import BY_HAND, CURRENT, FREE, checked_price
 from countersign.study.probes import build_probes, probe_evidence
@@ -48,10 +49,15 @@ class ItemEvidence:
 
 
 def manifest(built: BuiltStudy) -> ItemEvidence:
-    """The manifest and its amendments: loading them has recomputed every digest of the chain."""
-    chain = built.manifest.chain
-    evidence = {"manifest": chain[0], "amendments": list(chain[1:]), "chain": built.manifest.digest.hex()}
-    return ItemEvidence(True, f"intact, with {len(chain) - 1} amendments", evidence)
+    """The manifest and its amendments: loading them has recomputed every digest. Held-out members pass their audit."""
+    chain, found = built.manifest.chain, audit_held_out(built.manifest.document)
+    evidence = {
+        "manifest": chain[0],
+        "amendments": list(chain[1:]),
+        "chain": built.manifest.digest.hex(),
+        "held_out_findings": found,
+    }
+    return ItemEvidence(not found, "; ".join(found) or f"intact, with {len(chain) - 1} amendments", evidence)
 
 
 def packets(built: BuiltStudy) -> ItemEvidence:

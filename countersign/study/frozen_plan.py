@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from countersign.study.errors import BadManifest
-from countersign.study.plan_model import PlanFile
+from countersign.study.plan_model import HeldOutTemplate, PlanFile
 
 
 def plan_of(document: Mapping[str, Any]) -> PlanFile:
@@ -21,7 +21,8 @@ def plan_of(document: Mapping[str, Any]) -> PlanFile:
                 "name": document["name"],
                 "account": document["account"],
                 "study": document["study"],
-                "templates": list(document["templates"]),
+                "templates": [_template(template) for template in document["templates"]],
+                "families": [family["declaration"] for family in document.get("families", [])],
                 "arms": document["arms"],
                 "messages": document["messages"],
                 "routes": [
@@ -32,3 +33,12 @@ def plan_of(document: Mapping[str, Any]) -> PlanFile:
         )
     except (ValidationError, KeyError, TypeError, ValueError):
         raise BadManifest("the manifest is not of the documented form: no plan can be read from it") from None
+
+
+def revealed_members(document: Mapping[str, Any]) -> list[HeldOutTemplate]:
+    """The held-out templates that the manifest's `document` holds since they were revealed. Raises BadManifest."""
+    return [template for template in plan_of(document).templates if isinstance(template, HeldOutTemplate)]
+
+
+def _template(frozen: Mapping[str, Any]) -> HeldOutTemplate | Mapping[str, Any]:
+    return HeldOutTemplate.model_validate(frozen) if frozen.get("split") == "held-out" else frozen

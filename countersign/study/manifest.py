@@ -107,7 +107,7 @@ def require_same(manifest: Manifest, kept: Manifest) -> None:
 
     Raises ManifestMismatch where it keeps another study, which is never overwritten.
     """
-    changed = differences(kept.document, manifest.document)
+    changed = differences({"families": [], **kept.document}, manifest.document)
     if changed:
         raise ManifestMismatch(
             f"the folder's {MANIFEST_NAME} is the manifest of another study ({', '.join(changed)} differ): choose"

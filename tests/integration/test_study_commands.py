@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.studies import Lab, answers, completion, nanos, open_lab, route, run_command
+from tests.integration.studies import Lab, answers, completion, nanos, open_lab, route, run_command, toml
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +104,44 @@ def test_an_amended_study_is_analysed_by_the_verifier_with_its_chain(
     assert {path: path.read_bytes() for path in records} == records
     assert (tmp_path / "amended" / "0001" / "analysis.json").is_file()
     assert len(lab.calls(first["study_id"])) == len(lab.calls(amended["study_id"])) == 1
+
+
+FAMILY = """
+[[families]]
+name = "queues"
+environment = "queue"
+held_out = 2
+worlds = [{ name = "both", need_a = true, need_b = true }, { name = "only-b", need_a = false, need_b = true }]
+[families.contract]
+"""
+
+
+def test_held_out_templates_are_collected_and_analysed_once_they_are_revealed(
+    lab: Lab, builders: Sequence[str], tmp_path: Path
+) -> None:
+    plan = lab.plan("held", [lab.scripted("act-well")])
+    fields = {"deadline_a": 3, "deadline_b": {"min": 4, "max": 9}, "verification_delay": [1, 2]}
+    rest = {"buffer_extension": {"min": 1, "max": 3}, "max_calls": 12}
+    contract = "\n".join(f"{name} = {toml(value)}" for name, value in {**fields, **rest}.items())
+    plan.write_text(f"{plan.read_text()}\n{FAMILY}{contract}\n")
+    folder, secret = tmp_path / "held", tmp_path / "secret"
+    assert "--secret FILE goes with a plan that has families" in refused("study", "freeze", plan, "--out", folder)
+    assert "freeze it with" in refused("collect", plan, "--out", folder, *lab.stack.addresses())
+    first = succeed("study", "freeze", plan, "--out", folder, "--secret", secret, *builders)
+    assert secret.stat().st_mode & 0o777 == 0o600
+    assert secret.read_text().strip() not in (folder / "manifest.json").read_text()
+    assert first["episodes"] == 1
+    wrong = tmp_path / "wrong"
+    wrong.write_text("00" * 32)
+    wrong.chmod(0o600)
+    assert "does not open its commitments" in refused("study", "reveal", folder, "--secret", wrong, *builders)
+    revealed = succeed("study", "reveal", folder, "--secret", secret, *builders)
+    assert revealed["episodes"] == 1 + 2 * 2
+    collected = succeed("collect", folder, *lab.stack.addresses())
+    assert collected["total"]["planned"] == sum(collected["total"]["completed"].values()) == 5
+    analysis = succeed(
+        "report", folder, "--out", tmp_path / "r.json", "--ledger", lab.stack.ledger.address, *builders[2:]
+    )
+    assert analysis["agrees"]
+    splits = {line["template"]: line["split"] for line in analysis["strata"]}
+    assert splits == {"queue": "development", "queues-1": "held-out", "queues-2": "held-out"}
