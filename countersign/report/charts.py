@@ -40,6 +40,7 @@ def coverage_chart(strata: Sequence[Mapping[str, Any]]) -> str:
     ]
     names = list(OUTCOME_COLOURS)
     most = max((sum(counts.values()) for counts in bars.values()), default=1)
+    axis = alt.Axis(tickCount=min(most, 10), format="d")
     chart = (
         alt.Chart({"values": rows})
         .mark_bar()
