@@ -46,9 +46,7 @@ def coverage_chart(strata: Sequence[Mapping[str, Any]]) -> str:
         .mark_bar()
         .encode(
             y=alt.Y("stratum:N", sort=None, title=None),
-            x=alt.X(
-                "episodes:Q", title="planned episodes", stack="zero", axis=alt.Axis(tickCount=min(most, 10), format="d")
-            ),
+            x=alt.X("episodes:Q", title="planned episodes", stack="zero", axis=axis),
             color=alt.Color(
                 "standing:N",
                 sort=names,
