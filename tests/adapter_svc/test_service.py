@@ -9,7 +9,6 @@ from typing import Any
 import grpc
 import pytest
 
-from adapter_svc import service
 from adapter_svc.admission import Reason, formats
 from adapter_svc.cases import build_case
 from adapter_svc.service import AdapterServicer, service_spec
