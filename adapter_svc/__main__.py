@@ -29,7 +29,8 @@ async def serve(settings: AdapterSettings) -> None:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_finish_turns(attempts, draining, settings.drain_seconds))
         await serve_until_stopped(running, spec.name, settings.drain_seconds, exit_with_stdin=settings.exit_with_stdin)
-    if channel is not None:
+    if channel is not None and ledger is not None:
+        await ledger.close()
         await channel.close()
 
 

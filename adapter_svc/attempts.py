@@ -59,7 +59,22 @@ REFUSALS: Mapping[str, StopCategory] = MappingProxyType(
         "STORE_UNAVAILABLE": StopCategory.SERVICE_UNAVAILABLE,
     }
 )
-"""What the ledger's refusals mean to an episode; any other is the caller's fault and ends the RPC."""
+"""What a refused reservation means to an episode; any other refusal is the caller's fault and ends the RPC."""
+
+MARKED_ALREADY = frozenset({"ALREADY_HELD", "ALREADY_CHARGED", "ALREADY_RESOLVED", "RECEIPT_CONFLICT"})
+"""Why a receipt or a hold is refused where the call has another mark: its lease was over, an operator was faster."""
+
+NOT_TOLD = "STORE_UNAVAILABLE"
+"""What a ledger says that is reached and cannot store; any other refusal of a mark ends the RPC."""
+
+HOLD_CATEGORIES: Mapping[HoldCause, StopCategory] = MappingProxyType(
+    {
+        HoldCause.TRANSPORT_UNKNOWN: StopCategory.TRANSPORT_UNKNOWN,
+        HoldCause.HTTP_STATUS: StopCategory.TRANSPORT_UNKNOWN,
+        HoldCause.ADAPTER_STOPPED: StopCategory.INTERRUPTED,
+    }
+)
+"""What a call that the adapter itself put in doubt means to an episode."""
 
 HELD_CATEGORIES: Mapping[str, StopCategory] = MappingProxyType(
     {
@@ -102,7 +117,8 @@ class Attempts:
     async def run(self, order: Order, route: Route) -> TurnResult:
         """Take one turn. Where the caller is cancelled, the turn goes on to its receipt or hold.
 
-        Raises ServiceError where the ledger refuses for a reason that no episode can meet (REFUSALS has the others).
+        Raises ServiceError where the ledger refuses for a reason that no episode can meet (REFUSALS and MARKED_ALREADY
+        have the others).
         """
         if self._stopping.is_set():
             return TurnStopped(StopCategory.INTERRUPTED, None)
@@ -114,11 +130,12 @@ class Attempts:
     async def stop(self, drain_seconds: float) -> None:
         """Give turns under way `drain_seconds` to end by themselves, then hold what still waits for a provider.
 
-        Returns once every turn has left its mark.
+        Returns once every turn has left its mark, or the ledger could not be told of it within its usual patience.
         """
         if self._running and drain_seconds > 0:
             await asyncio.wait(self._running, timeout=drain_seconds)
         self._stopping.set()
+        self._ledger.hurry()
         await asyncio.gather(*self._running, return_exceptions=True)
 
     def _forget(self, task: asyncio.Task[TurnResult]) -> None:
@@ -134,12 +151,7 @@ class Attempts:
             return await self._refused(order, error)
         if isinstance(reserved, StoredAnswer):
             return judgeable(reserved.call, reserved.http_status, reserved.response, replayed=True)
-        try:
-            return await self._send(reserved, token, order, route)
-        except ServiceError as error:
-            # The ledger could not be told: the lease makes it a hold, and nothing is sent again.
-            log.error("ledger_not_told", reason=error.reason, status=error.status.name, turn=order.slot.turn)
-            return TurnStopped(StopCategory.SERVICE_UNAVAILABLE, None)
+        return await self._send(_Paid(order, route, reserved, token))
 
     async def _refused(self, order: Order, error: ServiceError) -> TurnStopped:
         category = StopCategory.SERVICE_UNAVAILABLE if error.is_unreachable else REFUSALS.get(error.reason)
@@ -155,53 +167,82 @@ class Attempts:
             # Only told for information: that the slot is in doubt is known without it.
             return None
 
-    async def _send(self, admitted: Admitted, token: bytes, order: Order, route: Route) -> TurnResult:
+    async def _send(self, paid: "_Paid") -> TurnResult:
         if self._stopping.is_set():
-            return await self._interrupted(admitted, token, NOTHING_SENT)
-        sending = asyncio.create_task(self._provider.send(route, order.request))
+            return await self._interrupted(paid, NOTHING_SENT)
+        sending = asyncio.create_task(self._provider.send(paid.route, paid.order.request))
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait((sending, stopping), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if not sending.done():
             sending.cancel()
             await asyncio.wait((sending,))
-        return await self._settle(sending, admitted, token, route)
+        return await self._settle(sending, paid)
 
-    async def _settle(
-        self, sent: asyncio.Task[ProviderAnswer], admitted: Admitted, token: bytes, route: Route
-    ) -> TurnResult:
+    async def _settle(self, sent: asyncio.Task[ProviderAnswer], paid: "_Paid") -> TurnResult:
         """Leave a mark of whatever came of sending: an answer counts even where it came with the order to stop."""
         if sent.cancelled():
             if self._stopping.is_set():
-                return await self._interrupted(admitted, token, UNKNOWN_PROGRESS)
-            return await self._failed(admitted, token, UNKNOWN_PROGRESS)
+                return await self._interrupted(paid, UNKNOWN_PROGRESS)
+            return await self._failed(paid, UNKNOWN_PROGRESS)
         failure = sent.exception()
         if failure is None:
-            return await self._record(sent.result(), admitted, token, route)
+            return await self._record(sent.result(), paid)
         if isinstance(failure, TransportFailure):
-            return await self._failed(admitted, token, failure.progress.value)
+            return await self._failed(paid, failure.progress.value)
         # A fault of our own says nothing of what the provider did.
         log.error("sending_failed", exception=type(failure).__name__)
-        return await self._failed(admitted, token, UNKNOWN_PROGRESS)
+        return await self._failed(paid, UNKNOWN_PROGRESS)
 
-    async def _failed(self, admitted: Admitted, token: bytes, progress: str) -> TurnStopped:
-        call = await self._ledger.hold(admitted.call_id, token, HoldCause.TRANSPORT_UNKNOWN, progress, None)
-        return TurnStopped(StopCategory.TRANSPORT_UNKNOWN, call)
+    async def _failed(self, paid: "_Paid", progress: str) -> TurnStopped:
+        return await self._hold(paid, HoldCause.TRANSPORT_UNKNOWN, progress, None)
 
-    async def _interrupted(self, admitted: Admitted, token: bytes, progress: str) -> TurnStopped:
-        call = await self._ledger.hold(admitted.call_id, token, HoldCause.ADAPTER_STOPPED, progress, None)
-        return TurnStopped(StopCategory.INTERRUPTED, call)
+    async def _interrupted(self, paid: "_Paid", progress: str) -> TurnStopped:
+        return await self._hold(paid, HoldCause.ADAPTER_STOPPED, progress, None)
 
-    async def _record(self, answer: ProviderAnswer, admitted: Admitted, token: bytes, route: Route) -> TurnResult:
+    async def _hold(self, paid: "_Paid", cause: HoldCause, progress: str, http_status: int | None) -> TurnStopped:
+        category = HOLD_CATEGORIES[cause]
+        try:
+            call = await self._ledger.hold(paid.admitted, paid.token, cause, progress, http_status)
+        except ServiceError as error:
+            return await self._not_marked(error, paid, category)
+        return TurnStopped(category, call)
+
+    async def _record(self, answer: ProviderAnswer, paid: "_Paid") -> TurnResult:
         if not 200 <= answer.status < 300:
-            call = await self._ledger.hold(
-                admitted.call_id, token, HoldCause.HTTP_STATUS, "RESPONSE_STARTED", answer.status
-            )
-            return TurnStopped(StopCategory.TRANSPORT_UNKNOWN, call)
-        cost = _cost(route, answer.body)
+            return await self._hold(paid, HoldCause.HTTP_STATUS, "RESPONSE_STARTED", answer.status)
+        cost = _cost(paid.route, answer.body)
         evidence = Evidence(answer.status, answer.body, cost.basis, cost.amount_text)
-        call = await self._ledger.record_receipt(admitted.call_id, token, evidence)
+        try:
+            call = await self._ledger.record_receipt(paid.admitted, paid.token, evidence)
+        except ServiceError as error:
+            return await self._not_marked(error, paid, StopCategory.BILLING_UNRESOLVED)
         return judgeable(call, answer.status, answer.body, replayed=False)
+
+    async def _not_marked(self, error: ServiceError, paid: "_Paid", category: StopCategory) -> TurnStopped:
+        """The end of a turn whose mark the ledger did not take: `category` where the call has another one already.
+
+        Raises the refusal where it is none that an episode can meet. In any case nothing is sent again.
+        """
+        log.error("ledger_not_told", reason=error.reason, status=error.status.name, turn=paid.order.slot.turn)
+        if error.is_unreachable or error.reason == NOT_TOLD:
+            # The lease makes it a hold.
+            return TurnStopped(StopCategory.SERVICE_UNAVAILABLE, None)
+        if error.reason not in MARKED_ALREADY:
+            raise error
+        known = await self._call_in_doubt(paid.order)
+        is_ours = known is not None and known.attempt == paid.admitted.attempt
+        return TurnStopped(category, known if is_ours else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Paid:
+    """A turn whose money is set aside."""
+
+    order: Order
+    route: Route
+    admitted: Admitted
+    token: bytes
 
 
 def _cost(route: Route, body: bytes) -> Cost:

@@ -61,10 +61,11 @@ class LedgerCall:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """One request may be sent."""
+    """One request may be sent. `lease_ends_at` is no earlier than the lease's end, by the client's own clock."""
 
     call_id: bytes
     attempt: int
+    lease_ends_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +91,23 @@ class LedgerPort(Protocol):
     """The ledger as the turn loop sees it.
 
     Every method raises ServiceError: with a reason where the ledger refused, without one where it could not be reached
-    for as long as the implementation is patient.
+    for as long as the implementation is patient. A receipt or a hold is offered for as long as the lease lasts, if that
+    is longer: what is not told by then, the ledger holds by itself (design/ledger.md, Leases).
     """
 
     async def reserve(self, order: Order, attempt_token: bytes) -> Admitted | StoredAnswer:
         """Set money aside for one request."""
 
-    async def record_receipt(self, call_id: bytes, attempt_token: bytes, evidence: Evidence) -> LedgerCall:
+    async def record_receipt(self, admitted: Admitted, attempt_token: bytes, evidence: Evidence) -> LedgerCall:
         """Store the provider's answer; the call is then CHARGED or HELD."""
 
     async def hold(
-        self, call_id: bytes, attempt_token: bytes, cause: HoldCause, progress: str, http_status: int | None
+        self, admitted: Admitted, attempt_token: bytes, cause: HoldCause, progress: str, http_status: int | None
     ) -> LedgerCall:
         """Put the call in doubt; `progress` is a name of RequestProgress."""
 
     async def latest_call(self, slot: Slot) -> LedgerCall:
         """The slot's latest attempt."""
+
+    def hurry(self) -> None:
+        """Offer nothing for the sake of a lease any more, from now on: the process is to end."""

@@ -14,4 +14,5 @@ class AdapterSettings(LedgerClientSettings):
     ledger: str = ""
     """The ledger's address. Without one no episode runs; responses can still be adapted and cases built."""
     ledger_patience_seconds: float = Field(default=30.0, ge=0, le=3600)
-    """How long a receipt or a hold is offered to a ledger that cannot be reached, before the lease must do."""
+    """How long a ledger that cannot be reached is asked again. A receipt or a hold is offered until its lease is over,
+    if that is later; once the adapter is to stop and has drained, only so long."""

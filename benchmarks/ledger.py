@@ -1,4 +1,4 @@
-"""Reservations a second, side by side: this ledger, PostgreSQL used in the usual two ways, and the disk itself.
+"""Reservations a second, side by side: this ledger on both stores, PostgreSQL in the usual two ways, the disk itself.
 
     python -m benchmarks.ledger [--quick] [--stored 1000000]
 
@@ -7,13 +7,14 @@ Every reply and, after each row, what is stored are checked; a row that is wrong
 
 import argparse
 import asyncio
+import gc
 import shutil
 import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from countersign.kit.channel import call, open_channel
 from countersign.kit.ledger_stream import LedgerStream
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.ledger.v1.ledger_pb2_grpc import LedgerServiceStub
+from ledger_svc.__main__ import COLLECTOR_THRESHOLD
 
 CALLERS = (1, 16, 64, 256)
 DELAYS_MICROS = (0, 4_000)
@@ -36,12 +38,13 @@ ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One way to reserve: its row's name, how its server is started, whether callers share a stream."""
+    """One way to reserve: its row's name, how its server is started, on what, whether callers share a stream."""
 
     name: str
     module: str
-    options: tuple[str, ...]
+    options: tuple[str, ...] = ()
     coalesced: bool = False
+    on_postgres: bool = True
 
     @property
     def is_baseline(self) -> bool:
@@ -49,21 +52,24 @@ class System:
         return self.module == "benchmarks.baseline"
 
 
+COALESCED = System("this ledger, SQLite, coalesced", "ledger_svc", coalesced=True, on_postgres=False)
 SYSTEMS = (
     System("PostgreSQL, row locked", "benchmarks.baseline", ("--way", "lock")),
     System("PostgreSQL, one statement", "benchmarks.baseline", ("--way", "update")),
-    System("this ledger, SQLite, unary", "ledger_svc", ()),
-    System("this ledger, SQLite, coalesced", "ledger_svc", (), coalesced=True),
+    System("this ledger, SQLite, unary", "ledger_svc", on_postgres=False),
+    COALESCED,
+    System("this ledger, PostgreSQL, unary", "ledger_svc"),
+    System("this ledger, PostgreSQL, coalesced", "ledger_svc", coalesced=True),
 )
 
 
 @contextmanager
 def started(system: System, folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[Server, Callable[[], int]]]:
     """The system's server with an empty store, and what counts its stored reservations."""
-    listen = ("--listen", f"unix:{folder}/s.sock")
-    if not system.is_baseline:
+    options = (*system.options, "--listen", f"unix:{folder}/s.sock")
+    if not system.on_postgres:
         database = folder / "ledger.db"
-        with server(system.module, (*system.options, *listen, "--database", str(database)), environment) as running:
+        with server(system.module, (*options, "--database", str(database)), environment) as running:
             yield running, lambda: stored_in(database)
         return
     import psycopg
@@ -71,9 +77,13 @@ def started(system: System, folder: Path, environment: Mapping[str, str]) -> Ite
     from benchmarks.baseline import SCHEMA
 
     with postgres(folder, environment) as (dsn, pid), psycopg.connect(dsn, autocommit=True) as db:
-        db.execute(SCHEMA)
-        with server(system.module, (*system.options, *listen, "--dsn", dsn), {}, pid) as running:
-            yield running, lambda: stored_in_postgres(db)
+        if system.is_baseline:
+            db.execute(SCHEMA)
+            with server(system.module, (*options, "--dsn", dsn), {}, pid) as running:
+                yield running, lambda: stored_in_baseline(db)
+        else:
+            with server(system.module, (*options, "--postgres", dsn), {}, pid) as running:
+                yield running, lambda: int(db.execute("SELECT count(*) FROM calls").fetchone()[0])  # type: ignore[index]
 
 
 def stored_in(database: Path) -> int:
@@ -84,7 +94,7 @@ def stored_in(database: Path) -> int:
     return int(count)
 
 
-def stored_in_postgres(db: "object") -> int:
+def stored_in_baseline(db: "object") -> int:
     """How many reservations the baseline holds; raises AssertionError where its budget says otherwise."""
     query = "SELECT count(*), coalesce(sum(amount) FILTER (WHERE state = 'RESERVED'), 0) FROM reservations"
     count, nanos = db.execute(query).fetchone()  # type: ignore[attr-defined]
@@ -161,22 +171,24 @@ async def check(channel: grpc.aio.Channel, count: int) -> None:
 def print_row(name: str, what: str, run: load.Run, cpu_seconds: float) -> None:
     """One line of the table."""
     print(
-        f"{name:32} {what:32} {run.count / run.seconds:9,.0f}/s  p50 {run.latency_millis(0.5):8.2f} ms  "
+        f"{name:34} {what:32} {run.count / run.seconds:9,.0f}/s  p50 {run.latency_millis(0.5):8.2f} ms  "
         f"p99 {run.latency_millis(0.99):8.2f} ms  {cpu_seconds / run.count * 1e6:6,.0f} us CPU each",
         flush=True,
     )
 
 
-def print_ratios(rates: Mapping[str, Mapping[str, float]]) -> None:
-    """Every system's rate as a multiple of the first one's."""
-    base = next(iter(rates.values()))
-    for name, found in rates.items():
-        print(f"{name:32} " + "  ".join(f"{what}: {rate / base[what]:.2f}x" for what, rate in found.items()))
+def print_ratios(rates: Mapping[str, Mapping[str, float]], bases: Iterable[str]) -> None:
+    """Every system's rate as a multiple of each base's."""
+    for base in bases:
+        print(f"As multiples of: {base}")
+        for name, found in rates.items():
+            row = "  ".join(f"{what}: {rate / rates[base][what]:.2f}x" for what, rate in found.items())
+            print(f"{name:34} {row}")
 
 
 async def compare_systems(seconds: float) -> None:
     """Every system on the disk as it is, and on one whose flushes take 4 ms more."""
-    systems = [system for system in SYSTEMS if not system.is_baseline or postgres_programs() is not None]
+    systems = [system for system in SYSTEMS if not system.on_postgres or postgres_programs() is not None]
     for delay_micros in DELAYS_MICROS:
         print(f"\nThe disk as it is{f', each flush {delay_micros / 1000:g} ms slower' if delay_micros else ''}")
         rates = {}
@@ -186,15 +198,15 @@ async def compare_systems(seconds: float) -> None:
             appended = subprocess.run(
                 command, env={**environment}, cwd=PROJECT_ROOT, check=True, capture_output=True, text=True
             )
-            print(f"{'the disk':32} {'one durable append':32} {float(appended.stdout):9,.0f}/s", flush=True)
+            print(f"{'the disk':34} {'one durable append':32} {float(appended.stdout):9,.0f}/s", flush=True)
             for system in systems:
                 rates[system.name] = await measure_callers(system, environment, seconds)
-        print_ratios(rates)
+        print_ratios(rates, [system.name for system in systems if system.is_baseline])
 
 
 async def compare_stored(count: int, reservations: int) -> None:
     """The coalesced ledger with few and with many stored calls, in turns; prints both and how much more it costs."""
-    system = SYSTEMS[-1]
+    system = COALESCED
     costs: dict[int, list[tuple[float, float]]] = {FEW_STORED: [], count: []}
     with folder_for_a_run() as folder:
         for stored in costs:
@@ -226,6 +238,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="half a second a row instead of two and a half")
     parser.add_argument("--stored", type=int, metavar="COUNT", help="compare 1,000 stored calls with COUNT instead")
     given = parser.parse_args()
+    # The callers are not what is measured: they shall not spend their time looking for cycles that they do not make.
+    gc.freeze()
+    gc.set_threshold(COLLECTOR_THRESHOLD)
     if given.stored:
         asyncio.run(compare_stored(given.stored, 5_000 if given.quick else 20_000))
     else:

@@ -23,6 +23,7 @@ PRICE = money_pb2.Money(currency_code="USD", nanos=1_000)
 BUDGET = money_pb2.Money(currency_code="USD", units=9_000_000)
 REQUEST_BYTES = 256
 LEASE = Duration(seconds=86_400)
+_SAME = pb.ReserveRequest(amount=PRICE, basis=pb.AMOUNT_BASIS_FLAT, lease=LEASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,22 +119,25 @@ async def run(asker: Asker, callers: int, first: int, most: int, most_seconds: f
     return result
 
 
+def request_of(number: int) -> pb.ReserveRequest:
+    """The request for the nth reservation."""
+    request = pb.ReserveRequest()
+    # What all requests share is copied, in a third of the time: the callers' work is not what is measured.
+    request.CopyFrom(_SAME)
+    request.slot.CopyFrom(slot_of(number))
+    request.attempt_token = token_of(number)
+    request.request = b"%0*d" % (REQUEST_BYTES, number)
+    return request
+
+
 async def _operation(asker: Asker, number: int, latencies: list[float]) -> None:
-    slot = slot_of(number)
-    request = pb.ReserveRequest(
-        slot=slot,
-        attempt_token=token_of(number),
-        amount=PRICE,
-        basis=pb.AMOUNT_BASIS_FLAT,
-        request=b"%0*d" % (REQUEST_BYTES, number),
-        lease=LEASE,
-    )
+    request = request_of(number)
     start = time.perf_counter()
     admission = (await asker.reserve(request)).admission
     if asker.record_receipt is not None:
         await _charge(asker.record_receipt, admission, number)
     latencies.append(time.perf_counter() - start)
-    if (admission.attempt, admission.replayed) != (1, False) or admission.call_id != call_id_of(slot):
+    if (admission.attempt, admission.replayed) != (1, False) or admission.call_id != call_id_of(request.slot):
         raise AssertionError(f"reservation {number} was not admitted as it should")
 
 

@@ -42,7 +42,8 @@ async def prefill(path: Path, count: int) -> None:
     await writer.submit(OpenStudy("s", load.ACCOUNT, load.STUDY, budget, bytes(32), "b", None, 2**31))
     for start in range(1, count + 1, BATCH):
         numbers = range(start, min(start + BATCH, count + 1))
-        outcomes = await writer.submit_all([_reserve(number) for number in numbers])
+        parts = writer.submit_parts([_reserve(number) for number in numbers])
+        outcomes = [outcome async for part in parts for outcome in part]
         if not all(isinstance(outcome, Admitted) and not outcome.replayed for outcome in outcomes):
             raise AssertionError("a reservation was not admitted")
     await writer.close()

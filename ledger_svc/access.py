@@ -25,6 +25,7 @@ METHOD_ROLES: MethodRoles = {
     "ListCalls": _CALLS,
     "GetReceipt": _AUDITOR,
     "Summarize": _BALANCES,
+    "ListAccounts": _BALANCES,
     "VerifyJournal": _AUDITOR,
     "ExportJournal": _AUDITOR,
     "Transact": _OPERATOR | _ADAPTER,

@@ -215,11 +215,11 @@ class Auditor:
         return {scope: Totals(*(tallies.get((scope, state), Tally()) for state in states)) for scope in scopes}
 
     def call(self, call_id: bytes, attempt: int, body: bytes) -> None:
-        """Compare one call's stored JSON with its last entry."""
-        self._unseen_calls.discard((call_id, attempt))
+        """Compare one call's stored JSON with its last entry; a call that is fed twice is stored twice."""
         derived = self._calls.get((call_id, attempt))
-        if derived is None or sha256(body) != derived.body_digest:
+        if (call_id, attempt) not in self._unseen_calls or derived is None or sha256(body) != derived.body_digest:
             self._differ("call", call_id.hex())
+        self._unseen_calls.discard((call_id, attempt))
 
     def wanted_requests(self) -> Iterator[str]:
         """Each request id that must be remembered."""
@@ -231,8 +231,13 @@ class Auditor:
             self._differ("request_id", request_id)
 
     def wanted_payloads(self) -> Iterator[tuple[bytes, str, str]]:
-        """Each payload that must be stored: its digest, `request` or `receipt`, and its call's id."""
-        for (call_id, _attempt), call in self._calls.items():
+        """Each payload that must be stored: its digest, `request` or `receipt`, and its call's id.
+
+        What belongs to a call that was not fed is not asked for: that call is the difference.
+        """
+        for (call_id, attempt), call in self._calls.items():
+            if (call_id, attempt) in self._unseen_calls:
+                continue
             yield call.request_digest, "request", call_id.hex()
             if call.response_digest is not None:
                 yield call.response_digest, "receipt", call_id.hex()

@@ -2,13 +2,18 @@
 
 Each function takes a call as it stands and gives the call as it stands afterwards, or raises the refusal. Times are
 microseconds since the Unix epoch, amounts whole nano-units of the account's currency.
+
+What every mutation makes anew is a frozen `msgspec.Struct`, here and in the other modules of the ledger: one is made in
+a fraction of the time that a frozen dataclass takes.
 """
 
 import hmac
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from countersign.kit.canonical import sha256
 from ledger_svc import errors
@@ -65,8 +70,7 @@ CALLER_CATEGORIES = frozenset({HoldCategory.TRANSPORT_UNKNOWN, HoldCategory.HTTP
 """The categories that a caller may give."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True, gc=False):
     """One planned provider request."""
 
     study_id: str
@@ -81,20 +85,19 @@ class Slot:
 # Each mutation asks for the same id several times.
 @lru_cache(maxsize=4_096)
 def _call_id(study_id: str, episode_id: str, turn: int) -> bytes:
-    parts = [part.encode("utf-8") for part in (study_id, episode_id, str(turn))]
-    return sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts))
+    study, episode, number = study_id.encode("utf-8"), episode_id.encode("utf-8"), b"%d" % turn
+    lengths = [len(part).to_bytes(8, "big") for part in (study, episode, number)]
+    return sha256(lengths[0] + study + lengths[1] + episode + lengths[2] + number)
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True, gc=False):
     """A cost as its evidence gives it: the exact text, empty where there is none."""
 
     basis: CostBasis
     amount_text: str
 
 
-@dataclass(frozen=True, slots=True)
-class HoldFacts:
+class HoldFacts(Struct, frozen=True, gc=False):
     """Why a call is, or was, held, and how far its request got."""
 
     category: HoldCategory
@@ -102,8 +105,7 @@ class HoldFacts:
     http_status: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptFacts:
+class ReceiptFacts(Struct, frozen=True, gc=False):
     """What is known of a stored response; its bytes are a payload of their own."""
 
     http_status: int
@@ -118,8 +120,7 @@ class ReceiptFacts:
         return mine == (other.http_status, other.response_digest, other.cost)
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(Struct, frozen=True, gc=False):
     """An operator's decision; `charged_nanos` is None where nothing was sent."""
 
     charged_nanos: int | None
@@ -128,8 +129,7 @@ class Resolution:
     opened_new_attempt: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True, gc=False):
     """One attempt for one slot. Of the attempt token only the digest is kept."""
 
     account_id: str
@@ -259,25 +259,7 @@ def record_receipt(call: Call, receipt: ReceiptFacts, cost_nanos: int | None, no
 
 
 def _charged(call: Call, receipt: ReceiptFacts, nanos: int, now: int) -> Call:
-    # As `replace` would; but nearly every call comes through here, and that takes several times as long.
-    return Call(
-        account_id=call.account_id,
-        slot=call.slot,
-        attempt=call.attempt,
-        state=CallState.CHARGED,
-        token_digest=call.token_digest,
-        basis=call.basis,
-        price_table_digest=call.price_table_digest,
-        request_digest=call.request_digest,
-        reserved_nanos=call.reserved_nanos,
-        accounted_nanos=nanos,
-        reserved_at=call.reserved_at,
-        reserved_sequence=call.reserved_sequence,
-        lease_expires_at=call.lease_expires_at,
-        changed_at=now,
-        hold=call.hold,
-        receipt=receipt,
-    )
+    return replace(call, state=CallState.CHARGED, accounted_nanos=nanos, receipt=receipt, changed_at=now)
 
 
 def _refuse_receipt(call: Call) -> None:

@@ -1,10 +1,11 @@
 """The hash-chained journal: one entry a mutation, one chain an account (design/ledger.md, Journal)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from json.encoder import encode_basestring
 from typing import Any
+
+from msgspec import Struct
 
 from countersign.kit.canonical import canonical_json, sha256
 
@@ -25,8 +26,7 @@ class EntryKind(StrEnum):
     CALL_RESOLVED = "CALL_RESOLVED"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True, gc=False):
     """One journal entry. `body` is canonical JSON, `at` microseconds since the Unix epoch."""
 
     account_id: str

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from countersign.kit.canonical import sha256
 from ledger_svc import errors, limits
 from ledger_svc.audit import Auditor, Difference, Head
-from ledger_svc.budgets import Study
+from ledger_svc.budgets import Account, Study
 from ledger_svc.calls import Call, CallState, ReceiptFacts
 from ledger_svc.commands.base import Command
 from ledger_svc.commands.leases import ExpireOverdue
@@ -52,6 +52,14 @@ class BalancePage:
 
 
 @dataclass(frozen=True, slots=True)
+class AccountPage:
+    """A page of accounts; `next_id` is after which id the next page begins, empty at the end."""
+
+    accounts: Sequence[Account]
+    next_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Verification:
     """What verifying journals found: the first difference of each account that has one, and every chain's head."""
 
@@ -91,9 +99,14 @@ class Ledger:
         """Carry out one mutation (`ledger_svc.commands`) and give its answer once it is durable."""
         return await self._watched(self._writer.submit(command))
 
-    async def submit_all(self, commands: Sequence[Command[Any]]) -> Sequence[Any]:
-        """Carry out mutations in order, in one transaction; an answer or a refusal (CountersignError) for each."""
-        return await self._watched(self._writer.submit_all(commands))
+    async def submit_parts(self, commands: Sequence[Command[Any]]) -> AsyncIterator[Sequence[Any]]:
+        """Carry out mutations in order; an answer or an exception for each, part by part, as they become durable."""
+        parts = aiter(self._writer.submit_parts(commands))
+        while (outcomes := await self._watched(anext(parts, None))) is not None:
+            for outcome in outcomes:
+                if isinstance(outcome, Exception):
+                    self._note(outcome)
+            yield outcomes
 
     async def complete(self, answer: Any) -> Any:
         """The answer as it is given out: a slot that was answered before gives its stored receipt."""
@@ -168,6 +181,13 @@ class Ledger:
         following = page[-1].opened_sequence if len(found.studies) > page_size else None
         return BalancePage(Balances(found.account, page), following)
 
+    async def accounts(self, after_id: str, page_size: int) -> AccountPage:
+        """A page of all accounts, in the order of their ids, of those after one; empty stands before all."""
+        await self._expire_overdue()
+        found = await self._watched(self._store.accounts(after_id, page_size + 1))
+        page = found[:page_size]
+        return AccountPage(page, page[-1].account_id if len(found) > page_size else "")
+
     async def verify(self, account_id: str | None, expected: Iterable[Head] = ()) -> Verification:
         """Verify one account's journal and balances, or those of all (None).
 
@@ -228,11 +248,16 @@ class Ledger:
         """Await the store's work and note where it fails; that it works again only a write proves."""
         try:
             return await work
-        except (errors.StoreUnavailableError, errors.StoreCorruptError) as error:
-            # A full queue says that callers are fast, not that the store has failed.
-            if error.metadata.get("problem") != "overloaded":
-                self._set_healthy(False)
+        except Exception as error:
+            self._note(error)
             raise
+
+    def _note(self, error: Exception) -> None:
+        """Where the store has failed, say so; a full queue says that callers are fast, not that it has."""
+        if not isinstance(error, errors.StoreUnavailableError | errors.StoreCorruptError):
+            return
+        if error.metadata.get("problem") != "overloaded":
+            self._set_healthy(False)
 
     def _set_healthy(self, healthy: bool) -> None:
         if healthy != self.healthy:

@@ -34,7 +34,10 @@ MAX_QUEUED = 16_384
 """Mutations that may wait for the writer; more are turned away."""
 
 MAX_BATCH = 512
-"""Mutations that one transaction commits together; those of one stream's message are never split."""
+"""Mutations that one transaction commits together."""
+
+MIN_SHARE = 128
+"""Mutations that one transaction commits together at least, where so many wait; of more, some may wait for the next."""
 
 MAX_STREAM_BATCH = kit_limits.MAX_STREAM_BATCH
 """Mutations in one message of a stream."""

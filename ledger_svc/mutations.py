@@ -76,7 +76,7 @@ def _read_open_study(request: pb.OpenStudyRequest) -> OpenStudy:
 
 def _read_reserve(request: pb.ReserveRequest) -> Reserve:
     return Reserve(
-        slot=wire.read_slot(request.slot),
+        slot=wire.slot_of(request.slot),
         attempt_token=request.attempt_token,
         amount=wire.read_money(request, "amount"),
         basis=wire.read_amount_basis(request.basis),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
 
-from countersign.kit.interceptors.around import Context
+from countersign.kit.interceptors.context import Context
 from countersign.kit.server import ServiceSpec
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.ledger.v1 import ledger_pb2_grpc
@@ -119,6 +119,19 @@ class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
             balances=wire.write_account_balances(account),
             studies=[wire.write_study(study, account.currency) for study in page.balances.studies],
             next_page_token=wire.write_page_token(page.next_sequence),
+        )
+
+    async def ListAccounts(self, request: pb.ListAccountsRequest, context: Context) -> pb.ListAccountsResponse:
+        """A page of all accounts' balances."""
+        if request.page_token:
+            checks.check_id("page_token", request.page_token)
+        page = await self._ledger.accounts(request.page_token, wire.read_page_size(request.page_size))
+        return pb.ListAccountsResponse(
+            accounts=[
+                pb.AccountSummary(account_id=each.account_id, balances=wire.write_account_balances(each))
+                for each in page.accounts
+            ],
+            next_page_token=page.next_id,
         )
 
     async def VerifyJournal(self, request: pb.VerifyJournalRequest, context: Context) -> pb.VerifyJournalResponse:

@@ -1,7 +1,8 @@
 """`Transact`: many mutations over one stream (protos/countersign/ledger/v1/ledger.proto, Transact).
 
-Each message's mutations enter the writer together and each is decided by itself, in order. A refusal is a reply. What
-was taken from a stream is carried out whatever becomes of the stream: asked again, it is found.
+Each message's mutations enter the writer together, in parts, and each is decided by itself, in order. A part is
+answered as soon as it is durable. A refusal is a reply. What was taken from a stream is carried out whatever becomes of
+the stream: asked again, it is found.
 """
 
 import asyncio
@@ -65,10 +66,10 @@ async def _next(iterator: AsyncIterator[pb.TransactRequest]) -> pb.TransactReque
 
 
 @dataclass(slots=True)
-class _Batch:
+class _Message:
     """A message's mutations: those that are commands, with their numbers, and the replies to the others."""
 
-    response: pb.TransactResponse
+    refused: pb.TransactResponse = field(default_factory=pb.TransactResponse)
     ids: list[int] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     commands: list[Command[Any]] = field(default_factory=list)
@@ -94,28 +95,33 @@ class _Session:
 
     async def _carry_out(self, message: pb.TransactRequest) -> None:
         try:
-            batch = _read(message)
-            outcomes = await self._outcomes(batch.commands)
-            answered: list[tuple[int, str, Answered]] = []
-            for number, kind, outcome in zip(batch.ids, batch.kinds, outcomes, strict=True):
-                if isinstance(outcome, Answered):
-                    answered.append((number, kind, outcome))
-                else:
-                    _reply(batch.response, number, kind, outcome)
-            self._send(batch.response)
-            for number, kind, answer in answered:
-                await self._send_stored(number, kind, answer)
+            taken = _read(message)
+            self._send(taken.refused)
+            names = iter(zip(taken.ids, taken.kinds, strict=True))
+            async for outcomes in self._parts(taken.commands):
+                await self._answer([(*next(names), outcome) for outcome in outcomes])
         finally:
             self._room.release()
 
-    async def _outcomes(self, commands: Sequence[Command[Any]]) -> Sequence[Any]:
-        """An answer or a refusal for each command; where their transaction failed, its failure for each."""
-        if not commands:
-            return ()
+    async def _parts(self, commands: Sequence[Command[Any]]) -> AsyncIterator[Sequence[Any]]:
+        """An answer or an exception for each command, part by part; where the queue takes none, that for each."""
         try:
-            return await self._ledger.submit_all(commands)
-        except Exception as error:  # noqa: BLE001 - each caller hears of it as a unary caller would
-            return [_refusal(error)] * len(commands)
+            async for outcomes in self._ledger.submit_parts(commands):
+                yield outcomes
+        except CountersignError as error:
+            yield [error] * len(commands)
+
+    async def _answer(self, outcomes: Sequence[tuple[int, str, Any]]) -> None:
+        response = pb.TransactResponse()
+        answered: list[tuple[int, str, Answered]] = []
+        for number, kind, outcome in outcomes:
+            if isinstance(outcome, Answered):
+                answered.append((number, kind, outcome))
+            else:
+                _reply(response, number, kind, outcome)
+        self._send(response)
+        for number, kind, answer in answered:
+            await self._send_stored(number, kind, answer)
 
     async def _send_stored(self, number: int, kind: str, answer: Answered) -> None:
         """Reply with a stored receipt in a message of its own: several could be too large for one."""
@@ -132,30 +138,31 @@ class _Session:
             self.responses.put_nowait(response)
 
 
-def _read(message: pb.TransactRequest) -> _Batch:
+def _read(message: pb.TransactRequest) -> _Message:
     """Make the commands; what none can be made of is refused at once."""
-    batch = _Batch(pb.TransactResponse())
+    taken = _Message()
     too_many = len(message.mutations) > limits.MAX_STREAM_BATCH
     for mutation in message.mutations:
-        kind = mutation.WhichOneof("request")
         try:
             if too_many:
                 raise errors.InvalidArgumentError("a message has too many mutations", field="mutations")
+            kind = mutation.WhichOneof("request")
             if kind is None:
                 raise errors.InvalidArgumentError("request is missing", field="request")
-            require(BY_FIELD[kind].method)
-            batch.commands.append(BY_FIELD[kind].read(getattr(mutation, kind)))
+            of_kind = BY_FIELD[kind]
+            require(of_kind.method)
+            taken.commands.append(of_kind.read(getattr(mutation, kind)))
         except Exception as error:  # noqa: BLE001 - one mutation's failure must not end the others' stream
-            _refuse(batch.response, mutation.correlation_id, _refusal(error))
+            _refuse(taken.refused, mutation.correlation_id, _refusal(error))
         else:
-            batch.ids.append(mutation.correlation_id)
-            batch.kinds.append(kind)
-    return batch
+            taken.ids.append(mutation.correlation_id)
+            taken.kinds.append(kind)
+    return taken
 
 
 def _reply(response: pb.TransactResponse, number: int, kind: str, outcome: Any) -> None:
-    if isinstance(outcome, CountersignError):
-        _refuse(response, number, outcome)
+    if isinstance(outcome, Exception):
+        _refuse(response, number, _refusal(outcome))
         return
     reply = response.replies.add(correlation_id=number)
     answer = getattr(reply, kind)

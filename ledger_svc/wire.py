@@ -100,9 +100,14 @@ def read_hold_facts(message: pb.HoldRequest) -> HoldFacts:
 
 def read_slot(message: pb.Slot) -> Slot:
     """A well-formed slot; raises InvalidArgumentError."""
-    slot = Slot(message.study_id, message.episode_id, message.turn)
+    slot = slot_of(message)
     checks.check_slot(slot)
     return slot
+
+
+def slot_of(message: pb.Slot) -> Slot:
+    """A slot as it was sent, for what checks its form itself."""
+    return Slot(message.study_id, message.episode_id, message.turn)
 
 
 def read_cost(message: pb.Cost) -> Cost:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from countersign.kit.canonical import canonical_json
 from ledger_svc import errors
 from ledger_svc.budgets import Account, Study
@@ -23,8 +25,7 @@ _KIND_OF_STATE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True, gc=False):
     """What must be loaded. A store adds the calls' studies, the studies' accounts and the studies' overdue calls.
 
     `overdue_count` asks for that many overdue reservations more, of whatever study.
@@ -38,14 +39,14 @@ class Wanted:
 
     @staticmethod
     def union(parts: Iterable["Wanted"]) -> "Wanted":
-        """What all the parts want together."""
+        """What all the parts want together, each thing once."""
         parts = list(parts)
         return Wanted(
-            frozenset().union(*(part.account_ids for part in parts)),
-            frozenset().union(*(part.study_ids for part in parts)),
-            frozenset().union(*(part.call_ids for part in parts)),
-            frozenset().union(*(part.request_ids for part in parts)),
-            max((part.overdue_count for part in parts), default=0),
+            frozenset().union(*[part.account_ids for part in parts]),
+            frozenset().union(*[part.study_ids for part in parts]),
+            frozenset().union(*[part.call_ids for part in parts]),
+            frozenset().union(*[part.request_ids for part in parts]),
+            max([part.overdue_count for part in parts], default=0),
         )
 
 
@@ -135,6 +136,8 @@ class Workspace:
 
     def overdue(self, study_id: str | None) -> list[Call]:
         """The loaded reservations whose lease is over, of one study or of all."""
+        if not self._once_overdue:
+            return []
         return [
             call
             for call_id, attempt in self._once_overdue
@@ -179,13 +182,12 @@ class Workspace:
     def post_call(self, before: Call | None, after: Call, **noted: str) -> None:
         """Save a new or changed call with its balances and its journal entry; `noted` joins the entry's body."""
         account = self.account(after.account_id).moved(before, after)
-        study = self.study(after.slot.study_id).moved(before, after)
+        self.put_study(self.study(after.slot.study_id).moved(before, after))
         call_id = after.call_id
         self._loaded.calls[call_id] = _with(self.attempts(call_id), after)
         text = call_to_text(after)
         self.changes.calls[call_id, after.attempt] = after
         self.changes.call_texts[call_id, after.attempt] = text
-        self.put_study(study)
         body = canonical_json({"call": call_to_json(after), **noted}) if noted else f'{{"call":{text}}}'.encode()
         self._post(account, _KIND_OF_STATE[after.state], body)
 

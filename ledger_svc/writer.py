@@ -7,10 +7,10 @@ its caller has gone; the caller finds the result by asking again with the same i
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from countersign.kit.errors import CountersignError
 from ledger_svc import errors, limits
@@ -21,12 +21,25 @@ from ledger_svc.workspace import Wanted, Workspace
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Ticket:
-    """One caller's queued commands and where their outcomes go."""
+    """One caller's queued commands, how many of them are in a transaction already, and where their outcomes go.
+
+    An outcome is an answer, a refusal or what the transaction failed with. They come in order, in parts.
+    """
 
     commands: Sequence[Command[Any]]
-    outcomes: asyncio.Future[Sequence[Any]] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    deliver: Callable[[Sequence[Any]], None]
+    taken_count: int = 0
+
+    def take(self, most: int) -> Sequence[Command[Any]]:
+        """The next commands, at most so many."""
+        commands = self.commands[self.taken_count : self.taken_count + most]
+        self.taken_count += len(commands)
+        return commands
+
+
+Batch = Sequence[tuple[_Ticket, Sequence[Command[Any]]]]
 
 
 class Writer:
@@ -48,27 +61,47 @@ class Writer:
         self._task = asyncio.create_task(self._run(), name="ledger-writer")
 
     async def submit(self, command: Command[T]) -> T:
-        """Carry out one command and give its answer once it is durable; raises its refusal, and as `submit_all`."""
-        (outcome,) = await self.submit_all((command,))
-        if isinstance(outcome, CountersignError):
-            raise outcome
-        return cast(T, outcome)
+        """Carry out one command and give its answer once it is durable.
 
-    async def submit_all(self, commands: Sequence[Command[Any]]) -> Sequence[Any]:
-        """Carry out commands in one transaction, each decided by itself, in order, once all of it is durable.
-
-        Gives each one's answer, or its refusal as a CountersignError. Raises StoreUnavailableError or
-        StoreCorruptError where the transaction as a whole failed. A cancelled caller leaves what is queued in place.
+        Raises its refusal, what its transaction failed with, and as `submit_parts`. A cancelled caller leaves what is
+        queued in place.
         """
+        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def deliver(outcomes: Sequence[Any]) -> None:
+            if outcome.done():
+                return
+            if isinstance(outcomes[0], Exception):
+                outcome.set_exception(outcomes[0])
+            else:
+                outcome.set_result(outcomes[0])
+
+        self._queue(_Ticket((command,), deliver))
+        return await outcome
+
+    async def submit_parts(self, commands: Sequence[Command[Any]]) -> AsyncIterator[Sequence[Any]]:
+        """Carry out commands in order, each decided by itself; gives their outcomes, part by part, once durable.
+
+        An outcome is an answer, a refusal (CountersignError) or the exception that the part's transaction failed with.
+        Raises StoreUnavailableError where nothing more is taken. Who goes away leaves what is queued in place.
+        """
+        parts: asyncio.Queue[Sequence[Any]] = asyncio.Queue()
+        if commands:
+            self._queue(_Ticket(commands, parts.put_nowait))
+        left = len(commands)
+        while left:
+            outcomes = await parts.get()
+            left -= len(outcomes)
+            yield outcomes
+
+    def _queue(self, ticket: _Ticket) -> None:
         if self._closing:
             raise errors.StoreUnavailableError("the ledger is closing; nothing was done", problem="closed")
-        if self._waiting_count + len(commands) > limits.MAX_QUEUED:
+        if self._waiting_count + len(ticket.commands) > limits.MAX_QUEUED:
             raise errors.StoreUnavailableError("too many mutations wait; nothing was done", problem="overloaded")
-        ticket = _Ticket(commands)
         self._waiting.append(ticket)
-        self._waiting_count += len(commands)
+        self._waiting_count += len(ticket.commands)
         self._changed.set()
-        return await asyncio.shield(ticket.outcomes)
 
     async def close(self) -> None:
         """Carry out what is queued and stop; doing so twice is harmless."""
@@ -93,36 +126,44 @@ class Writer:
 
         They then go into one commit rather than two. Whoever is alone waits for nobody: one released, one back.
         """
+        if self._waiting_count >= self._released_count:
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._commit_seconds * limits.LINGER_SHARE):
-                while len(self._waiting) < self._released_count and not self._closing:
+                while self._waiting_count < self._released_count and not self._closing:
                     self._changed.clear()
                     await self._changed.wait()
 
-    def _taken(self) -> Iterator[_Ticket]:
-        """What goes into the next transaction: all that waits, up to a batch, and at least one ticket."""
-        count = 0
-        while self._waiting and (count == 0 or count + len(self._waiting[0].commands) <= limits.MAX_BATCH):
-            ticket = self._waiting.popleft()
-            count += len(ticket.commands)
-            self._waiting_count -= len(ticket.commands)
-            yield ticket
+    def _taken(self) -> Iterator[tuple[_Ticket, Sequence[Command[Any]]]]:
+        """What goes into the next transaction: no more than half of a crowd, whoever is about to come back included.
 
-    async def _commit(self, batch: Sequence[_Ticket]) -> None:
+        Those whom it releases then come back while the other half is committed, and the disk and the callers both have
+        something to do.
+        """
+        share = (self._waiting_count + self._released_count + 1) // 2
+        room = min(max(limits.MIN_SHARE, share), limits.MAX_BATCH)
+        while self._waiting and room:
+            ticket = self._waiting[0]
+            commands = ticket.take(room)
+            room -= len(commands)
+            self._waiting_count -= len(commands)
+            if ticket.taken_count == len(ticket.commands):
+                self._waiting.popleft()
+            yield ticket, commands
+
+    async def _commit(self, batch: Batch) -> None:
         """Carry out a batch; where its transaction fails, all of it fails."""
         start = asyncio.get_running_loop().time()
-        wanted = Wanted.union(command.wanted() for ticket in batch for command in ticket.commands)
+        wanted = Wanted.union(command.wanted() for _, commands in batch for command in commands)
         try:
             outcomes = await self._store.transact(
-                wanted, self._clock(), lambda book: [_outcomes(ticket.commands, book) for ticket in batch]
+                wanted, self._clock(), lambda book: [_outcomes(commands, book) for _, commands in batch]
             )
         except Exception as error:  # noqa: BLE001 - the pipeline outlives a batch, and each of its callers must hear
-            for ticket in batch:
-                ticket.outcomes.set_exception(error)
-        else:
-            for ticket, found in zip(batch, outcomes, strict=True):
-                ticket.outcomes.set_result(found)
-        self._released_count = len(batch)
+            outcomes = [[error] * len(commands) for _, commands in batch]
+        for (ticket, _), found in zip(batch, outcomes, strict=True):
+            ticket.deliver(found)
+        self._released_count = sum(len(commands) for _, commands in batch)
         self._commit_seconds = asyncio.get_running_loop().time() - start
 
 

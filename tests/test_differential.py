@@ -22,8 +22,10 @@ from adapter_svc.routes import Cost, FreePrice, Route, TokenPrices, cost_of_answ
 from countersign.kit.canonical import canonical_json
 from countersign.kit.money import MoneyError, text_to_nanos_rounded_up
 from tests.exchange_mutations import spoil
-from verifier_svc.receipts import chat, cost, strict
+from verifier_svc.receipts import cost, strict
 from verifier_svc.receipts import verdicts as verifier
+from verifier_svc.receipts.decode import decode
+from verifier_svc.receipts.wire import Answer, Expectation, WireFormat
 
 SEEDS = range(6)
 MUTATIONS_PER_SEED = 500
@@ -79,14 +81,15 @@ def admitted(body: bytes, tools: dict[str, Any], expected: Expected, status: int
 
 
 def decoded(body: bytes, tools: dict[str, Any], expected: Expected, status: int) -> verifier.Decoded:
-    expectation = chat.Expectation(
+    expectation = Expectation(
         model=expected.model,
         model_aliases=expected.aliases,
         provider_name=expected.provider,
         output_cap=expected.output_cap,
         allowances=frozenset({verifier.Allowance.TOOL_CALLS_WITH_STOP} if expected.lenient else ()),
     )
-    return chat.decode_chat_completion(body, status, tools, expected.seen, expectation)
+    answer = Answer(WireFormat.CHAT_COMPLETIONS, body, status)
+    return decode(answer, tools, expected.seen, expectation)
 
 
 def by_adapter(admission: adapter.Admission) -> dict[str, Any]:
@@ -112,16 +115,17 @@ def by_adapter(admission: adapter.Admission) -> dict[str, Any]:
 def by_verifier(reading: verifier.Decoded) -> dict[str, Any]:
     """What the verifier found, in the same words."""
     verdict, usage = reading.verdict, reading.usage
+    whole = None if usage is None or None in (usage.input_tokens, usage.output_tokens) else usage
     found: dict[str, Any] = {
         "kind": type(verdict).__name__,
         "model": reading.model,
         "provider": reading.provider,
-        "usage": None if usage is None else (usage.prompt_tokens, usage.completion_tokens),
+        "usage": None if whole is None else (whole.input_tokens, whole.output_tokens),
         "cost": reading.reported_cost,
     }
     if isinstance(verdict, verifier.Action):
         called = (verdict.tool, verdict.call_id, canonical_json(dict(verdict.arguments)))
-        return {**found, "called": called, "message": reading.assistant_message}
+        return {**found, "called": called, "message": reading.continuation}
     if isinstance(verdict, verifier.TextFinish):
         return {**found, "text": verdict.text}
     return {**found, **placed(verdict.reason.value, verdict.where)}

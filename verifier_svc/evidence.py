@@ -108,4 +108,5 @@ def _stored(attempt: pb.Call, receipt: pb.Receipt) -> StoredCall:
         http_status=receipt.http_status if answered else None,
         cost_basis=CostBasis(basis) if known_cost else None,
         cost_text=receipt.cost.amount_text if known_cost else None,
+        reserved_nanos=from_wire(attempt.reserved).nanos if attempt.HasField("reserved") else None,
     )

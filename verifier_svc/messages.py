@@ -9,15 +9,16 @@ from countersign.adapter.v1 import adapter_pb2
 from countersign.environment.v1 import environment_pb2 as env
 from countersign.kit.errors import InvalidArgument
 from countersign.verifier.v1 import verifier_pb2 as pb
+from verifier_svc.comparator import DEFAULT_STATE_LIMIT, MAX_STATE_LIMIT, Comparator
 from verifier_svc.episode import RouteFacts
 from verifier_svc.packets import DeclaredCase
 from verifier_svc.packets.build import DEFAULT_LOSS_WEIGHTS
 from verifier_svc.physics.trace import Difference, TraceEvent
-from verifier_svc.receipts.chat import Expectation
 from verifier_svc.receipts.cost import Price
 from verifier_svc.receipts.requests import RequestPlan
 from verifier_svc.receipts.strict import Limits, read
 from verifier_svc.receipts.verdicts import Allowance, Inadmissible
+from verifier_svc.receipts.wire import Expectation, WireFormat
 
 SHOWN_CHARACTERS = 400
 """How much of a differing value is shown."""
@@ -119,6 +120,25 @@ def write_outcome(outcome: Mapping[str, Any]) -> env.Outcome:
     return env.Outcome(**plain, jobs=jobs)
 
 
+def state_limit_of(request: pb.SolveComparatorRequest) -> int:
+    """The most belief states to visit, 0 being the default; raises InvalidArgument above what may be asked for."""
+    if request.state_limit > MAX_STATE_LIMIT:
+        raise InvalidArgument(f"state_limit is above {MAX_STATE_LIMIT}", field="state_limit")
+    return request.state_limit or DEFAULT_STATE_LIMIT
+
+
+def write_comparator(comparator: Comparator) -> pb.SolveComparatorResponse:
+    """An exact comparator on the wire."""
+    return pb.SolveComparatorResponse(
+        expected_loss=comparator.expected_loss,
+        first_action=comparator.first_action,
+        states_count=comparator.states_count,
+        policy=comparator.certificate.policy,
+        certificate_digest=comparator.certificate.digest,
+        certificate=comparator.certificate.statement,
+    )
+
+
 def route_of(route: adapter_pb2.Route) -> RouteFacts:
     """A frozen route as far as evidence can show it; raises InvalidArgument where its options are no JSON object."""
     limited = route.HasField("input_limit_bytes")
@@ -128,6 +148,8 @@ def route_of(route: adapter_pb2.Route) -> RouteFacts:
             output_cap=route.output_cap,
             output_cap_member=route.output_cap_member or DEFAULT_CAP_MEMBER,
             options=_options(route.request_options_json),
+            wire_format=_wire_format(route.wire_format),
+            streamed=route.streamed,
         ),
         expectation=Expectation(
             model=route.identity.model or route.model,
@@ -152,6 +174,12 @@ def _options(text: str) -> dict[str, Any]:
     return options
 
 
+def _wire_format(value: "adapter_pb2.WireFormat.ValueType") -> WireFormat:
+    if value not in adapter_pb2.WireFormat.values() or value == adapter_pb2.WIRE_FORMAT_UNSPECIFIED:
+        raise InvalidArgument("the route's wire format is not known", field="route.wire_format")
+    return WireFormat[adapter_pb2.WireFormat.Name(value).removeprefix("WIRE_FORMAT_")]
+
+
 def _allowance(value: "adapter_pb2.DialectAllowance.ValueType") -> Allowance:
     if value == adapter_pb2.DIALECT_ALLOWANCE_TOOL_CALLS_WITH_STOP:
         return Allowance.TOOL_CALLS_WITH_STOP
@@ -162,7 +190,17 @@ def _price(route: adapter_pb2.Route) -> Price | None:
     kind = route.WhichOneof("price")
     if kind is None:
         raise InvalidArgument("the route does not say what it costs", field="route.price")
-    return None if kind == "free" else Price(route.tokens.input_per_million, route.tokens.output_per_million)
+    prices = route.tokens
+    return (
+        None
+        if kind == "free"
+        else Price(
+            prices.input_per_million,
+            prices.output_per_million,
+            prices.cached_input_per_million,
+            prices.cache_write_per_million,
+        )
+    )
 
 
 def write_difference(difference: Difference) -> pb.Difference:

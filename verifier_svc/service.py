@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 
 from countersign.kit.canonical import sha256
-from countersign.kit.errors import InvalidArgument, NotImplementedHere, ServiceNotConfigured
-from countersign.kit.interceptors.around import Context
+from countersign.kit.errors import InvalidArgument, ServiceNotConfigured
+from countersign.kit.interceptors.context import Context
 from countersign.kit.money import Money
 from countersign.kit.money_wire import to_wire
 from countersign.kit.server import ServiceSpec
@@ -14,8 +14,9 @@ from countersign.verifier.v1 import verifier_pb2_grpc
 from verifier_svc import messages
 from verifier_svc.episode import EpisodeFacts, verify_episode
 from verifier_svc.evidence import Evidence
-from verifier_svc.packets import DeclaredCase, audit_packet
+from verifier_svc.packets import audit_packet
 from verifier_svc.physics.trace import verify_trace
+from verifier_svc.solving import Solving
 from verifier_svc.studies import analyse_study, read_parts
 
 FULL_NAME = pb.DESCRIPTOR.services_by_name["VerifierService"].full_name
@@ -27,6 +28,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     def __init__(self, wording: Wording, evidence: Evidence | None) -> None:
         self._wording = wording
         self._evidence = evidence
+        self._solving = Solving()
 
     async def VerifyTrace(self, request: pb.VerifyTraceRequest, context: Context) -> pb.VerifyTraceResponse:
         """Replay a trace and compare."""
@@ -86,8 +88,11 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         )
 
     async def SolveComparator(self, request: pb.SolveComparatorRequest, context: Context) -> pb.SolveComparatorResponse:
-        """Not in this version."""
-        raise NotImplementedHere("comparators are not solved by this version", method="SolveComparator")
+        """Solve a case exactly, in a worker thread that stops when nobody waits for it any more."""
+        comparator = await self._solving.solve(
+            messages.case_of(request.definition), messages.state_limit_of(request), request.raw_histories
+        )
+        return messages.write_comparator(comparator)
 
     async def AnalyzeStudy(
         self, request_iterator: AsyncIterator[pb.AnalyzeStudyRequest], context: Context
@@ -95,7 +100,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         """Analyse a whole study from its receipts and records."""
         evidence = self._require_evidence()
         parts = await read_parts(request_iterator)
-        async for message in analyse_study(parts, evidence, self._wording, _unsolved):
+        async for message in analyse_study(parts, evidence, self._wording, self._solving.expected_loss):
             yield message
 
     def _require_evidence(self) -> Evidence:
@@ -115,11 +120,6 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
             wording=self._wording.document,
             wording_digest=self._wording.digest.hex(),
         )
-
-
-async def _unsolved(case: DeclaredCase) -> float | None:
-    """No comparator."""
-    return None
 
 
 def service_spec(servicer: VerifierServicer) -> ServiceSpec:

@@ -7,6 +7,7 @@ Read whatever the verdict: usage absent is not usage zero, and a number's spelli
 import msgspec
 
 from adapter_svc.admission.billing import Billing, Path, find_counts
+from adapter_svc.admission.gateway_cost import cost_of
 from adapter_svc.admission.limits import Limits
 from adapter_svc.admission.strict_json import JsonValue
 from adapter_svc.admission.verdict import Continuation, Inadmissible, Reason, ServedIdentity, Usage
@@ -23,18 +24,11 @@ _COUNTS: dict[str, tuple[Path, ...]] = {
         ("cached_tokens",),
     ),
     "reasoning_tokens": (("completion_tokens_details", "reasoning_tokens"),),
+    "cache_write_tokens": (("prompt_tokens_details", "cache_write_tokens"),),
 }
-"""Where each count stands under `usage`; the first place that has one wins (OpenAI, DeepSeek, Mistral,
-z.ai).
+"""Where each count stands under `usage`; the first place that has one wins (OpenAI, OpenRouter, DeepSeek,
+Mistral, z.ai).
 """
-
-
-class _RawUsage(msgspec.Struct):
-    cost: msgspec.Raw
-
-
-class _RawBodyUsage(msgspec.Struct):
-    usage: _RawUsage
 
 
 class _RawChoice(msgspec.Struct):
@@ -45,7 +39,6 @@ class _RawBodyMessage(msgspec.Struct):
     choices: tuple[_RawChoice]
 
 
-_usage_decoder = msgspec.json.Decoder(_RawBodyUsage)
 _message_decoder = msgspec.json.Decoder(_RawBodyMessage)
 
 
@@ -60,14 +53,14 @@ def _text(value: JsonValue) -> str | None:
 
 def billing_of(body: dict[str, JsonValue], raw: bytes, limits: Limits) -> Billing:
     """The billing evidence of `body`, which was read from `raw`."""
-    cost = _cost_of(body, raw, limits)
+    cost = cost_of(body, raw, limits)
     return Billing(_usage_of(body, cost), cost)
 
 
 def _usage_of(body: dict[str, JsonValue], reported_cost: str | None) -> Usage:
     """The token counts of the body; unreadable ones are absent and named in `invalid`.
 
-    `reported_cost` is what `_cost_of` found: a cost that is there and unreadable is named too.
+    `reported_cost` is what `cost_of` found: a cost that is there and unreadable is named too.
     """
     usage = body.get("usage")
     if not isinstance(usage, dict):
@@ -76,26 +69,6 @@ def _usage_of(body: dict[str, JsonValue], reported_cost: str | None) -> Usage:
     if usage.get("cost") is not None and reported_cost is None:
         invalid = (*invalid, "cost")
     return Usage(**counts, invalid=invalid)
-
-
-def _is_number(value: JsonValue) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _cost_of(body: dict[str, JsonValue], raw: bytes, limits: Limits) -> str | None:
-    """`usage.cost` as spelled in `raw` (OpenRouter reports it, in units of its account's currency).
-
-    None where it is absent, not a number, longer than any amount is, or not the whole bill: under `is_byok` the
-    gateway counts its own fee only and another provider bills the tokens.
-    """
-    usage = body.get("usage")
-    if not isinstance(usage, dict) or not _is_number(usage.get("cost")) or usage.get("is_byok") not in (None, False):
-        return None
-    try:
-        text = bytes(_usage_decoder.decode(raw).usage.cost).decode("ascii")
-    except msgspec.DecodeError:
-        return None
-    return text if len(text) <= limits.cost_chars else None
 
 
 def read_continuation(raw: bytes) -> Continuation:

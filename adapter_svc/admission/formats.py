@@ -4,7 +4,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from adapter_svc.admission import chat_completions, chat_evidence
+from adapter_svc.admission import (
+    chat_completions,
+    chat_evidence,
+    chat_stream,
+    generate_content,
+    generate_content_evidence,
+    generate_content_stream,
+    messages,
+    messages_evidence,
+    messages_stream,
+    responses,
+    responses_evidence,
+    responses_stream,
+)
 from adapter_svc.admission.billing import NO_BILLING, Billing
 from adapter_svc.admission.errors import UnsupportedWireFormat
 from adapter_svc.admission.limits import DEFAULT_LIMITS, Limits
@@ -41,7 +54,28 @@ FORMATS: Mapping[WireFormat, Format] = MappingProxyType(
             billing=chat_evidence.billing_of,
             served=chat_evidence.read_served,
             continuation=chat_evidence.read_continuation,
-            assemble=None,
+            assemble=chat_stream.assemble,
+        ),
+        WireFormat.RESPONSES: Format(
+            judge=responses.judge,
+            billing=responses_evidence.billing_of,
+            served=responses_evidence.read_served,
+            continuation=responses_evidence.read_continuation,
+            assemble=responses_stream.assemble,
+        ),
+        WireFormat.MESSAGES: Format(
+            judge=messages.judge,
+            billing=messages_evidence.billing_of,
+            served=messages_evidence.read_served,
+            continuation=messages_evidence.read_continuation,
+            assemble=messages_stream.assemble,
+        ),
+        WireFormat.GENERATE_CONTENT: Format(
+            judge=generate_content.judge,
+            billing=generate_content_evidence.billing_of,
+            served=generate_content_evidence.read_served,
+            continuation=generate_content_evidence.read_continuation,
+            assemble=generate_content_stream.assemble,
         ),
     }
 )

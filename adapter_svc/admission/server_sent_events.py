@@ -1,11 +1,13 @@
 """Server-sent events as the HTML standard has them, read strictly (design/admission.md, Streams).
 
 Departures from a browser's reader, all towards refusing: the text is UTF-8 without a byte-order mark, and an event that
-no blank line ends makes the stream incomplete instead of being dropped. Events without data are not dispatched,
+no blank line ends makes the stream incomplete instead of being dropped. So does the first half of a CR LF at the end,
+in a stream that has others: it was cut there. Events without data are not dispatched,
 comments and unknown fields are skipped, as the standard says.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adapter_svc.admission.limits import Limits
@@ -59,8 +61,15 @@ def read_events(body: bytes, limits: Limits) -> list[StreamEvent]:
             events.append(StreamEvent(len(events) + 1, name, b"\n".join(data)))
         name, data = "", []
     if lines[-1] or data or name:
-        raise Inadmissible(Reason.STREAM_INCOMPLETE, f"event {len(events) + 1}")
+        raise Inadmissible(Reason.STREAM_INCOMPLETE, after_last(events))
+    if body.endswith(b"\r") and b"\r\n" in body:
+        raise Inadmissible(Reason.STREAM_INCOMPLETE, f"event {len(events)}")
     return events
+
+
+def after_last(events: Sequence[StreamEvent]) -> str:
+    """How a verdict names the event that should have come after these."""
+    return f"event {len(events) + 1}"
 
 
 def _field(line: bytes) -> tuple[bytes, bytes]:

@@ -51,6 +51,10 @@ _REFUSED_OPTIONS: Mapping[WireFormat, frozenset[str]] = MappingProxyType(
 judged, or keep a part of the conversation with the provider.
 """
 
+_REFUSED_GENERATION_CONFIG = frozenset(
+    {"maxOutputTokens", "max_output_tokens", "candidateCount", "candidate_count", "stopSequences", "stop_sequences"}
+)
+
 
 class OutputCapMember(StrEnum):
     """The request's member that carries the output cap."""
@@ -250,4 +254,12 @@ def _read_options(wire_format: WireFormat, text: bytes) -> dict[str, JsonValue]:
         raise InvalidRoute("write the options as one JSON object", field="request_options")
     refused = sorted(_REFUSED_OPTIONS[wire_format] & options.keys())
     _require(not refused, f"options may not set {', '.join(refused)}", "request_options")
+    if wire_format is WireFormat.GENERATE_CONTENT:
+        _require_generation_config(options.get("generationConfig", {}))
     return options
+
+
+def _require_generation_config(config: JsonValue) -> None:
+    """Its members stand beside the output cap (docs/formats.md, Conversation (generate_content))."""
+    named = config.keys() & _REFUSED_GENERATION_CONFIG if isinstance(config, dict) else {"generationConfig"}
+    _require(not named, f"options may not set {', '.join(sorted(named))} so", "request_options")

@@ -8,11 +8,19 @@ from adapter_svc.admission.raw_json import compose_object
 from adapter_svc.admission.verdict import Inadmissible
 from adapter_svc.routes.chat_request import CHAT_FORM
 from adapter_svc.routes.errors import ContinuationChanged, InputLimitExceeded
+from adapter_svc.routes.generate_request import GENERATE_CONTENT_FORM
+from adapter_svc.routes.messages_request import MESSAGES_FORM
 from adapter_svc.routes.profile import Route
 from adapter_svc.routes.request_form import RequestForm, Turn
+from adapter_svc.routes.responses_request import RESPONSES_FORM
 from countersign.kit.canonical import canonical_json, sha256
 
-FORMS: Mapping[WireFormat, RequestForm] = {WireFormat.CHAT_COMPLETIONS: CHAT_FORM}
+FORMS: Mapping[WireFormat, RequestForm] = {
+    WireFormat.CHAT_COMPLETIONS: CHAT_FORM,
+    WireFormat.RESPONSES: RESPONSES_FORM,
+    WireFormat.MESSAGES: MESSAGES_FORM,
+    WireFormat.GENERATE_CONTENT: GENERATE_CONTENT_FORM,
+}
 
 
 def build_request(

@@ -11,19 +11,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from countersign.agents.act_well import next_move
-from countersign.agents.chat import (
-    CHAT_PATH,
-    ChatRequest,
-    Completion,
-    ToolCall,
-    call_id,
-    error_response,
-    render,
-)
+from countersign.agents.chat import CHAT_PATH, call_id, error_response
 from countersign.agents.errors import UnknownPolicyError
 from countersign.agents.http_server import Abort, Response
 from countersign.agents.moves import Move
 from countersign.agents.situation import World, packet_text, read_situation, world_of
+from countersign.agents.wire import ChatRequest, Completion, ToolCall
+from countersign.agents.wires import WIRES, write
 from countersign.kit.canonical import sha256
 
 MODEL_PREFIX = "scripted/"
@@ -88,15 +82,15 @@ def read_policy(name: str) -> Policy:
 def answer(policy: Policy, chat: ChatRequest) -> Response | Abort | Late:
     """What `policy` answers to `chat`, completions already written out."""
     reply = POLICIES[policy](chat)
-    return Response(200, render(reply, chat)) if isinstance(reply, Completion) else reply
+    return write(reply, chat) if isinstance(reply, Completion) else reply
 
 
 def _text(chat: ChatRequest, content: str | None, finish_reason: str | None = "stop") -> Completion:
     return Completion(chat.model, content, finish_reason)
 
 
-def _call(chat: ChatRequest, tool: str, arguments: str = "{}", extras: str = "") -> Completion:
-    return Completion(chat.model, None, "tool_calls", (ToolCall(call_id(chat.raw), tool, arguments),), extras=extras)
+def _call(chat: ChatRequest, tool: str, arguments: str = "{}") -> Completion:
+    return Completion(chat.model, None, "tool_calls", (ToolCall(call_id(chat.raw), tool, arguments),))
 
 
 def _play(chat: ChatRequest, move: Move) -> Completion:
@@ -176,26 +170,16 @@ def _unsafe_transfer(chat: ChatRequest) -> Completion:
     return _call(chat, "finish", '{"claim":"saved"}')
 
 
-def reasoning_of(turn: int) -> str:
-    """The opaque message members of `alternative` in `turn`: to be sent back to the byte, odd as they are."""
-    return (
-        f'"reasoning": "turn {turn}: the inventory is \\u0041 trusted source\\/way \\u00e9 \u00e9",'
-        ' "reasoning_details" : [ {"type":"reasoning.text","text":"","index":0,"weight":1.50,"scale":2E+5,'
-        f'"bias":-0,"signature":"c2ln{turn}==","tags":[],"nested":{{"b":[[],{{}}],"a":1e-3}}}},'
-        ' {"type":"reasoning.encrypted","data":"ZW5j","format":null} ],'
-        '"reasoning_unknown":{"z":[],"a":0.10}, "annotations":[]'
-    )
-
-
 def _alternative(chat: ChatRequest) -> Reply:
     """The two careful calls, then stop with text; reasoning that was not sent back to the byte is refused."""
     for turn in range(min(chat.turn, 2)):
-        if reasoning_of(turn).encode() not in chat.raw:
+        written = WIRES[chat.wire].opaque(turn, chat.streamed)
+        if not all(text.encode() in chat.raw for text in written):
             return error_response(400, f"the reasoning of assistant turn {turn} is missing or was altered")
     tools = _tools(chat).careful
     if chat.turn < len(tools):
-        return _call(chat, tools[chat.turn], extras=reasoning_of(chat.turn))
-    return replace(_text(chat, "I did what needs no authority and stop here."), extras=reasoning_of(chat.turn))
+        return replace(_call(chat, tools[chat.turn]), opaque_turn=chat.turn)
+    return replace(_text(chat, "I did what needs no authority and stop here."), opaque_turn=chat.turn)
 
 
 def _wrong_model(chat: ChatRequest) -> Completion:
@@ -203,8 +187,8 @@ def _wrong_model(chat: ChatRequest) -> Completion:
 
 
 def _drop_mid_body(chat: ChatRequest) -> Abort:
-    body = render(_act_well(chat), chat)
-    return Abort(Response(200, body), len(body) // 2)
+    whole = write(_act_well(chat), chat)
+    return Abort(whole, len(whole.body) // 2)
 
 
 def _mixed(chat: ChatRequest) -> Reply:
@@ -227,7 +211,7 @@ POLICIES: Mapping[Policy, Callable[[ChatRequest], Reply]] = {
     Policy.FILTER: lambda chat: _text(chat, "", "content_filter"),
     Policy.FOREIGN_TOOL: _foreign_tool,
     Policy.HTTP_500: lambda _: error_response(500, "the scripted agent is out of order", "server_error"),
-    Policy.LATE: lambda chat: Late(Response(200, render(_act_well(chat), chat))),
+    Policy.LATE: lambda chat: Late(write(_act_well(chat), chat)),
     Policy.MIXED: _mixed,
     Policy.NO_USAGE: lambda chat: replace(_act_well(chat), with_usage=False),
     Policy.NULL_REASON: lambda chat: _text(chat, "I am done.", None),

@@ -1,4 +1,4 @@
-"""The scripted agent: a provider that answers chat completions by a named policy, for rehearsals and tests.
+"""The scripted agent: a provider that answers by a named policy in every wire format, for rehearsals and tests.
 
 The request's model name chooses the policy (`scripted/act-well`) and is served back; any other model name gets the
 server's default policy. The agent keeps no state: the conversation in the request is all it knows.
@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from countersign.agents.chat import CHAT_PATH, error_response, read_chat_request
+from countersign.agents.chat import error_response
 from countersign.agents.errors import AgentError, BadChatRequestError, UnknownPolicyError
 from countersign.agents.http_server import Abort, Handler, LoopbackServer, Request, Response, WireLog, serve
 from countersign.agents.policies import MODEL_PREFIX, Late, Policy, answer, read_policy
 from countersign.agents.process import Service, announce, complain, parse_address, stop_event
 from countersign.agents.situation import packet_text
+from countersign.agents.wires import read_request
 from countersign.kit.canonical import sha256
 
 DEFAULT_LATE_SECONDS = 5.0
@@ -79,18 +80,19 @@ def conversation_marker(request: Request) -> str | None:
     Repetitions of one packet share it; an episode's own name is never on the wire. None without a packet.
     """
     try:
-        packet = packet_text(read_chat_request(request.body))
+        chat = read_request(request)
     except BadChatRequestError:
         return None
+    packet = None if chat is None else packet_text(chat)
     return None if packet is None else sha256(packet.encode("utf-8", "surrogatepass")).hex()[:16]
 
 
 def _handler(config: ScriptedConfig, sleep: Callable[[float], Awaitable[None]]) -> Handler:
     async def handle(request: Request) -> Response | Abort:
-        if (request.method, request.path) != ("POST", CHAT_PATH):
-            return error_response(404, f"only POST {CHAT_PATH} is served")
         try:
-            chat = read_chat_request(request.body)
+            chat = read_request(request)
+            if chat is None:
+                return error_response(404, "nothing is served here")
             policy = _policy_of(chat.model, config)
         except BadChatRequestError as error:
             return error_response(400, str(error))

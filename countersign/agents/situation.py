@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from countersign.agents.chat import ChatRequest
+from countersign.agents.wire import ChatRequest
 
 
 class World(StrEnum):

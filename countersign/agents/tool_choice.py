@@ -7,8 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from countersign.agents.chat import ChatRequest, ToolCall, call_id, tool_call_json
+from countersign.agents.chat import call_id, tool_call_json
 from countersign.agents.errors import BadChatRequestError, ChoiceNotHonouredError
+from countersign.agents.wire import ChatRequest, ToolCall
 
 _REPLACED_KEYS = frozenset({"messages", "parallel_tool_calls", "response_format", "tool_choice", "tools"})
 

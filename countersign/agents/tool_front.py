@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx
 
-from countersign.agents.chat import CHAT_PATH, ChatRequest, error_response, read_chat_request
+from countersign.agents.chat import CHAT_PATH, error_response, read_chat_request
 from countersign.agents.errors import AgentError, BadChatRequestError, ChoiceNotHonouredError
 from countersign.agents.http_server import (
     Abort,
@@ -39,6 +39,7 @@ from countersign.agents.http_server import (
 from countersign.agents.process import Service, announce, complain, parse_address, stop_event
 from countersign.agents.scripted import conversation_marker
 from countersign.agents.tool_choice import answer_body, constrained_body
+from countersign.agents.wire import ChatRequest
 
 _CONNECT_SECONDS = 5.0
 _READ_SECONDS = 300.0

@@ -1,6 +1,6 @@
 """`countersign ledger summary`, `account` and `study`: where the money stands (design/ledger.md, Objects)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -8,12 +8,13 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from countersign.cli.ledger_holds import hold_lines
-from countersign.cli.ledger_inputs import AccountId, LedgerAddress, Store, Stub, StudyId, with_ledger
+from countersign.cli.ledger_inputs import AccountId, LedgerAddress, OptionalAccountId, Store, Stub, StudyId, with_ledger
 from countersign.cli.ledger_shapes import (
     BALANCES,
     STATES,
     balances_of,
     call_of,
+    listed_accounts,
     listed_calls,
     study_of,
     summarized,
@@ -42,8 +43,13 @@ def summary(
     result_console().print(table)
 
 
-def account(account: AccountId, address: LedgerAddress = None, store: Store = None, as_json: AsJson = False) -> None:
-    """One account: its balances, how many studies it has and which of them are blocked."""
+def account(
+    account: OptionalAccountId = "", address: LedgerAddress = None, store: Store = None, as_json: AsJson = False
+) -> None:
+    """One account: its balances, how many studies it has and which of them are blocked. Without an id: all accounts."""
+    if not account:
+        _list_accounts(with_ledger(address, store, _accounts), as_json)
+        return
     line = with_ledger(address, store, lambda stub: _account(stub, account))
     if as_json:
         emit(line)
@@ -67,6 +73,23 @@ def study(study: StudyId, address: LedgerAddress = None, store: Store = None, as
     typer.echo(f"  manifest     {line['manifest_digest']}")
     for hold in line["holds"]:
         typer.echo("\n".join(hold_lines(hold)))
+
+
+def _list_accounts(lines: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    if as_json:
+        for line in lines:
+            emit(line)
+    elif lines:
+        table = Table(*("account", *BALANCES, "currency", "calls"), box=SIMPLE_HEAD)
+        for line in lines:
+            table.add_row(line["account_id"], *(line[name] for name in BALANCES), line["currency"], _counts(line))
+        result_console().print(table)
+    else:
+        typer.echo("the ledger has no account")
+
+
+async def _accounts(stub: Stub) -> list[dict[str, Any]]:
+    return [{"account_id": each.account_id, **balances_of(each.balances)} async for each in listed_accounts(stub)]
 
 
 async def _summary(stub: Stub, account_id: str, study_id: str) -> list[dict[str, Any]]:

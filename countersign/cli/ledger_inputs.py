@@ -30,6 +30,7 @@ Store = Annotated[
     Path | None, typer.Option(help="A ledger's store: a ledger is started on it for the duration of the command.")
 ]
 AccountId = Annotated[str, typer.Argument(metavar="ACCOUNT", help="The account's id.")]
+OptionalAccountId = Annotated[str, typer.Argument(metavar="ACCOUNT", help="The account's id; all if not given.")]
 StudyId = Annotated[str, typer.Argument(metavar="STUDY", help="The study's id.")]
 OnlyAccount = Annotated[str, typer.Option("--account", help="Only this account.")]
 Amount = Annotated[str, typer.Argument(metavar="AMOUNT", help="In units of the account's currency.")]

@@ -102,6 +102,19 @@ async def listed_calls(
             return
 
 
+async def listed_accounts(stub: Stub) -> AsyncIterator[ledger.AccountSummary]:
+    """All accounts in the order of their ids. Raises ServiceFailed and ServiceRefused."""
+    token = ""
+    while True:
+        request = ledger.ListAccountsRequest(page_size=PAGE_SIZE, page_token=token)
+        page = await ask("ledger", stub.ListAccounts, request)
+        for account in page.accounts:
+            yield account
+        token = page.next_page_token
+        if not token:
+            return
+
+
 async def summarized(stub: Stub, account_id: str, study_id: str = "") -> AsyncIterator[ledger.SummarizeResponse]:
     """An account's summary, page by page; never none. Raises ServiceFailed and ServiceRefused."""
     token = ""

@@ -9,7 +9,19 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from countersign.cli import agents, collect, exchanges, ledger, prices, report, services, study
+from countersign.cli import (
+    adapt,
+    agents,
+    collect,
+    exchanges,
+    ledger,
+    native,
+    prices,
+    report,
+    services,
+    solve,
+    study,
+)
 from countersign.cli.output import say
 from countersign.cli.running import Interrupted
 from countersign.cli.showing import Ca, Certificate, Insecure, Key, TokenFile, shown_identity
@@ -30,8 +42,10 @@ app.command("up")(services.up)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(study.app, name="study")
 app.command("prices")(prices.prices)
-app.command("adapt")(exchanges.adapt)
+app.command("adapt")(adapt.adapt)
 app.command("replay")(exchanges.replay)
+app.command("solve")(solve.solve)
+app.command("native")(native.native)
 app.command("rehearse")(agents.rehearse)
 app.command("local")(agents.local)
 

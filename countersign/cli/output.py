@@ -17,7 +17,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line on 
 
 def emit(value: Any) -> None:
     """Write one JSON object as a line on standard output."""
+    emit_unflushed(value)
+    flush()
+
+
+def emit_unflushed(value: Any) -> None:
+    """The same, perhaps seen only after `flush`: for many lines in a row."""
     sys.stdout.write(canonical_json(value).decode("utf-8") + "\n")
+
+
+def flush() -> None:
+    """Show what was written on standard output."""
     sys.stdout.flush()
 
 

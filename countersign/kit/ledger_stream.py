@@ -7,11 +7,11 @@ same id or token.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import grpc
+from google.protobuf.message import Message
 
 from countersign.kit import limits
 from countersign.kit.rpc_errors import ServiceError, from_rpc_error
@@ -27,12 +27,19 @@ else:
 _STATUS_OF_CODE = {status.value[0]: status for status in grpc.StatusCode}
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A mutation that waits to be sent, and how large it is."""
+@dataclass(slots=True)
+class _Outgoing:
+    """A message that waits to be sent and takes more mutations meanwhile; how large it is."""
 
-    mutation: pb.Mutation
-    size_bytes: int
+    message: pb.TransactRequest = field(default_factory=pb.TransactRequest)
+    count: int = 0
+    size_bytes: int = 0
+
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Whether it takes one more mutation of that size; an empty one takes any."""
+        if self.count == 0:
+            return True
+        return self.count < limits.MAX_STREAM_BATCH and self.size_bytes + size_bytes <= limits.MAX_STREAM_MESSAGE_BYTES
 
 
 class LedgerStream:
@@ -46,7 +53,7 @@ class LedgerStream:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = LedgerServiceStub(channel)
         self._waiting: dict[int, asyncio.Future[pb.MutationReply]] = {}
-        self._outbox: deque[_Asked] = deque()
+        self._outbox: deque[_Outgoing] = deque()
         self._something_to_send = asyncio.Event()
         self._last_number = 0
         self._closed = False
@@ -54,39 +61,39 @@ class LedgerStream:
 
     async def open_account(self, request: pb.OpenAccountRequest, timeout_seconds: float) -> pb.OpenAccountResponse:
         """As the unary call OpenAccount."""
-        return (await self._ask(pb.Mutation(open_account=request), timeout_seconds)).open_account
+        return (await self._ask("open_account", request, timeout_seconds)).open_account
 
     async def grant_budget(self, request: pb.GrantBudgetRequest, timeout_seconds: float) -> pb.GrantBudgetResponse:
         """As the unary call GrantBudget."""
-        return (await self._ask(pb.Mutation(grant_budget=request), timeout_seconds)).grant_budget
+        return (await self._ask("grant_budget", request, timeout_seconds)).grant_budget
 
     async def record_prior_spend(
         self, request: pb.RecordPriorSpendRequest, timeout_seconds: float
     ) -> pb.RecordPriorSpendResponse:
         """As the unary call RecordPriorSpend."""
-        return (await self._ask(pb.Mutation(record_prior_spend=request), timeout_seconds)).record_prior_spend
+        return (await self._ask("record_prior_spend", request, timeout_seconds)).record_prior_spend
 
     async def open_study(self, request: pb.OpenStudyRequest, timeout_seconds: float) -> pb.OpenStudyResponse:
         """As the unary call OpenStudy."""
-        return (await self._ask(pb.Mutation(open_study=request), timeout_seconds)).open_study
+        return (await self._ask("open_study", request, timeout_seconds)).open_study
 
     async def reserve(self, request: pb.ReserveRequest, timeout_seconds: float) -> pb.ReserveResponse:
         """As the unary call Reserve."""
-        return (await self._ask(pb.Mutation(reserve=request), timeout_seconds)).reserve
+        return (await self._ask("reserve", request, timeout_seconds)).reserve
 
     async def record_receipt(
         self, request: pb.RecordReceiptRequest, timeout_seconds: float
     ) -> pb.RecordReceiptResponse:
         """As the unary call RecordReceipt."""
-        return (await self._ask(pb.Mutation(record_receipt=request), timeout_seconds)).record_receipt
+        return (await self._ask("record_receipt", request, timeout_seconds)).record_receipt
 
     async def hold(self, request: pb.HoldRequest, timeout_seconds: float) -> pb.HoldResponse:
         """As the unary call Hold."""
-        return (await self._ask(pb.Mutation(hold=request), timeout_seconds)).hold
+        return (await self._ask("hold", request, timeout_seconds)).hold
 
     async def resolve_hold(self, request: pb.ResolveHoldRequest, timeout_seconds: float) -> pb.ResolveHoldResponse:
         """As the unary call ResolveHold."""
-        return (await self._ask(pb.Mutation(resolve_hold=request), timeout_seconds)).resolve_hold
+        return (await self._ask("resolve_hold", request, timeout_seconds)).resolve_hold
 
     async def close(self) -> None:
         """End the stream; whoever still waits hears that the ledger is unreachable. Doing so twice is harmless."""
@@ -97,14 +104,13 @@ class LedgerStream:
             await asyncio.wait((running,))
         self._fail(ServiceError(grpc.StatusCode.CANCELLED, "", "the stream was closed", {}))
 
-    async def _ask(self, mutation: pb.Mutation, timeout_seconds: float) -> pb.MutationReply:
+    async def _ask(self, kind: str, request: Message, timeout_seconds: float) -> pb.MutationReply:
         if self._closed:
             raise ServiceError(grpc.StatusCode.CANCELLED, "", "the stream was closed", {})
         loop = asyncio.get_running_loop()
         number = self._last_number = self._last_number + 1
-        mutation.correlation_id = number
         reply = self._waiting[number] = loop.create_future()
-        self._outbox.append(_Asked(mutation, mutation.ByteSize()))
+        self._put(number, kind, request)
         self._something_to_send.set()
         if self._running is None:
             self._running = asyncio.create_task(self._run(), name="ledger-stream")
@@ -114,6 +120,17 @@ class LedgerStream:
         finally:
             timer.cancel()
             self._waiting.pop(number, None)
+
+    def _put(self, number: int, kind: str, request: Message) -> None:
+        """Write a mutation where it is sent from: a second copy would cost as much as all else here."""
+        size_bytes = request.ByteSize()
+        if not self._outbox or not self._outbox[-1].has_room_for(size_bytes):
+            self._outbox.append(_Outgoing())
+        outgoing = self._outbox[-1]
+        mutation = outgoing.message.mutations.add(correlation_id=number)
+        getattr(mutation, kind).CopyFrom(request)
+        outgoing.count += 1
+        outgoing.size_bytes += size_bytes
 
     def _expire(self, number: int) -> None:
         reply = self._waiting.get(number)
@@ -144,22 +161,21 @@ class LedgerStream:
                 await self._something_to_send.wait()
                 self._something_to_send.clear()
                 while self._outbox:
-                    await stream.write(pb.TransactRequest(mutations=self._next_message()))
+                    message = self._next_message()
+                    if message.mutations:
+                        await stream.write(message)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             return
 
-    def _next_message(self) -> Iterator[pb.Mutation]:
+    def _next_message(self) -> pb.TransactRequest:
         """What waits, as much as one message takes; whoever has gone meanwhile is left out."""
-        size_bytes = 0
-        count = 0
-        while self._outbox and count < limits.MAX_STREAM_BATCH:
-            size_bytes += self._outbox[0].size_bytes
-            if count and size_bytes > limits.MAX_STREAM_MESSAGE_BYTES:
-                return
-            mutation = self._outbox.popleft().mutation
-            if mutation.correlation_id in self._waiting:
-                count += 1
-                yield mutation
+        message = self._outbox.popleft().message
+        gone = [
+            index for index, mutation in enumerate(message.mutations) if mutation.correlation_id not in self._waiting
+        ]
+        for index in reversed(gone):
+            del message.mutations[index]
+        return message
 
     def _receive(self, response: pb.TransactResponse) -> None:
         for message in response.replies:

@@ -17,6 +17,6 @@ def configure_logs(service: str) -> None:
             structlog.processors.JSONRenderer(),
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=False,
+        cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(service=service)

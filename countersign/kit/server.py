@@ -17,11 +17,7 @@ from grpc_reflection.v1alpha import reflection
 
 from countersign.kit import limits
 from countersign.kit.address import TLS_PREFIX, UNIX_PREFIX, BadAddress, check_listen_address
-from countersign.kit.interceptors.access import AccessInterceptor
-from countersign.kit.interceptors.deadline import DeadlineInterceptor
-from countersign.kit.interceptors.error_boundary import ErrorBoundaryInterceptor
-from countersign.kit.interceptors.logging import LoggingInterceptor
-from countersign.kit.interceptors.request_id import RequestIdInterceptor
+from countersign.kit.interceptors.around import AroundInterceptor
 from countersign.kit.security import OPEN, Security, log_security
 
 log = structlog.get_logger()
@@ -79,7 +75,7 @@ class RunningServer:
 async def start_server(
     spec: ServiceSpec, listen: str, draining: asyncio.Event | None = None, security: Security = OPEN
 ) -> RunningServer:
-    """Build and start a server with health, reflection and every interceptor.
+    """Build and start a server with health, reflection and what stands around every call.
 
     `draining` is set once the server is told to stop, before it waits for the calls under way.
 
@@ -87,13 +83,7 @@ async def start_server(
     """
     check_listen_address(listen, protected=security.may_leave_loopback)
     server = grpc.aio.server(
-        interceptors=(
-            RequestIdInterceptor(),
-            ErrorBoundaryInterceptor(),
-            AccessInterceptor(security.policy),
-            LoggingInterceptor(),
-            DeadlineInterceptor(spec.mutation_paths()),
-        ),
+        interceptors=(AroundInterceptor(security.policy, spec.mutation_paths()),),
         options=SERVER_OPTIONS,
     )
     spec.register(server)

@@ -11,6 +11,7 @@ from countersign.kit.channel import call
 from countersign.kit.rpc_errors import ServiceError
 from countersign.study.errors import BadInput
 from countersign.study.lines import member
+from countersign.study.recorded_requests import REQUEST_READERS, Declared, asked_model
 from countersign.study.services import CALL_SECONDS, service_trouble
 
 WIRE_FORMATS = {
@@ -26,10 +27,13 @@ VERDICTS = ("action", "text_finish", "technical_unknown", UNSUPPORTED)
 _NOT_JUDGED = frozenset({"UNSUPPORTED_WIRE_FORMAT", "INVALID_TOOL_SCHEMA", "SIZE_LIMIT_EXCEEDED"})
 
 
-def adapt_request(line: Mapping[str, Any], route: adapter.Route | None, where: str) -> adapter.AdaptRequest:
+def adapt_request(
+    line: Mapping[str, Any], route: adapter.Route | None, where: str, *, requested_model: bool = False
+) -> adapter.AdaptRequest:
     """What to ask of the adapter for one recorded exchange; `route` says who is expected and what is allowed.
 
-    The tools are those that the request offered. Raises BadInput where the line is not an exchange.
+    Without a route any model is expected, or with `requested_model` the one that was asked for. The tools are those
+    that the request offered. Raises BadInput where the line is not an exchange.
     """
     name = member(line, "format", str, where)
     if name not in WIRE_FORMATS:
@@ -38,26 +42,35 @@ def adapt_request(line: Mapping[str, Any], route: adapter.Route | None, where: s
     if not 100 <= status <= 999:
         raise BadInput(f"{where}: status: must be an HTTP status")
     sent = member(line, "request", dict, where)
+    if not isinstance(sent.get("tools") or [], list | dict):
+        raise BadInput(f"{where}: request.tools: must be a list")
+    reader = REQUEST_READERS[name]
     return adapter.AdaptRequest(
         # A lone surrogate is passed on as the bytes that it was: the adapter says that they are no UTF-8.
         body=member(line, "response_body", str, where).encode("utf-8", "surrogatepass"),
         http_status=status,
         wire_format=WIRE_FORMATS[name],
         streamed=member(line, "stream", bool, where),
-        identity=route.identity if route is not None else None,
-        tools=_offered_tools(sent, where) if name == "chat_completions" else (),
-        seen_tool_call_ids=_seen_ids(sent) if name == "chat_completions" else (),
-        output_cap=route.output_cap if route is not None else _output_cap(sent),
+        identity=route.identity if route is not None else _identity(line, requested_model),
+        tools=[_tool(declared) for declared in reader.tools(sent)],
+        # Each once, in the conversation's order.
+        seen_tool_call_ids=list(dict.fromkeys(reader.seen_ids(sent))),
+        output_cap=route.output_cap if route is not None else reader.output_cap(sent),
         allowances=route.allowances if route is not None else (),
     )
 
 
 async def adapt_line(
-    stub: adapter_pb2_grpc.AdapterServiceStub, line: Mapping[str, Any], route: adapter.Route | None, where: str
+    stub: adapter_pb2_grpc.AdapterServiceStub,
+    line: Mapping[str, Any],
+    route: adapter.Route | None,
+    where: str,
+    *,
+    requested_model: bool = False,
 ) -> dict[str, Any]:
     """The verdict on one exchange as JSON has it. Raises BadInput, ServiceFailed and ServiceRefused."""
     about = {"id": member(line, "id", str, where), "format": line.get("format"), "stream": line.get("stream")}
-    request = adapt_request(line, route, where)
+    request = adapt_request(line, route, where, requested_model=requested_model)
     try:
         answer = await call(stub.Adapt, request, CALL_SECONDS)
     except ServiceError as error:
@@ -83,40 +96,10 @@ def _verdict(name: str, **members: Any) -> dict[str, Any]:
     return {"verdict": name, "reason": None, "where": None, "tool": None, "arguments": None, **members}
 
 
-def _offered_tools(sent: Mapping[str, Any], where: str) -> list[adapter.Tool]:
-    tools = sent.get("tools") or []
-    if not isinstance(tools, list):
-        raise BadInput(f"{where}: request.tools: must be a list")
-    functions = [
-        tool["function"] for tool in tools if isinstance(tool, dict) and isinstance(tool.get("function"), dict)
-    ]
-    return [
-        adapter.Tool(
-            name=str(function.get("name") or ""),
-            description=str(function.get("description") or ""),
-            parameters_json=canonical_json(function.get("parameters") or {}).decode("utf-8", "replace"),
-        )
-        for function in functions
-    ]
+def _identity(line: Mapping[str, Any], requested_model: bool) -> adapter.ExpectedIdentity | None:
+    return adapter.ExpectedIdentity(model=asked_model(line)) if requested_model else None
 
 
-def _seen_ids(sent: Mapping[str, Any]) -> list[str]:
-    """The ids of the tool calls in the conversation that was sent, each once."""
-    messages = sent.get("messages")
-    calls = [
-        one
-        for message in (messages if isinstance(messages, list) else ())
-        if isinstance(message, dict) and isinstance(message.get("tool_calls"), list)
-        for one in message["tool_calls"]
-    ]
-    ids = [one["id"] for one in calls if isinstance(one, dict) and isinstance(one.get("id"), str)]
-    return list(dict.fromkeys(ids))
-
-
-def _output_cap(sent: Mapping[str, Any]) -> int | None:
-    """The output cap that was asked for."""
-    for name in ("max_completion_tokens", "max_tokens"):
-        value = sent.get(name)
-        if type(value) is int and 0 < value < 2**32:
-            return value
-    return None
+def _tool(declared: Declared) -> adapter.Tool:
+    parameters = canonical_json(declared.parameters).decode("utf-8", "replace")
+    return adapter.Tool(name=declared.name, description=declared.description, parameters_json=parameters)

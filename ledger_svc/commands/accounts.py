@@ -1,8 +1,10 @@
 """Opening accounts and changing what is authorised (design/ledger.md, Objects)."""
 
 import abc
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from countersign.kit.money import MAX_NANOS, Money
 from ledger_svc import errors

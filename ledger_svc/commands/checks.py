@@ -11,6 +11,9 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
 
 def check_id(field: str, value: str) -> None:
     """An id or a name: 1 to 200 characters, no control character, not blank."""
+    if 0 < len(value) <= limits.MAX_ID_CHARACTERS and value.isprintable() and not value.isspace():
+        # What is printable has no control character: nearly every id ends here.
+        return
     if not value.strip() or len(value) > limits.MAX_ID_CHARACTERS:
         raise errors.InvalidArgumentError(f"{field} must have 1 to {limits.MAX_ID_CHARACTERS} characters", field=field)
     if _CONTROL_CHARACTER.search(value) is not None:

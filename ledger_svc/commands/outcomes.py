@@ -1,6 +1,6 @@
 """What came of a reservation: a receipt or a hold (design/ledger.md, RecordReceipt, Hold, leases)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from countersign.kit.canonical import sha256
 from ledger_svc import calls, errors, limits
@@ -11,8 +11,7 @@ from ledger_svc.costs import known_cost_nanos
 from ledger_svc.workspace import Wanted, Workspace
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Struct, frozen=True, gc=False):
     """Where the call stands now, and whether it stood there before; `currency` is its account's."""
 
     replayed: bool
@@ -20,8 +19,7 @@ class Changed:
     currency: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecordReceipt:
+class RecordReceipt(Struct, frozen=True, gc=False):
     """Stores the raw response, then charges its cost, or holds the call where that is not known or too high.
 
     Raises UnknownCallError, TokenMismatchError, and whatever `calls.record_receipt` refuses with.
@@ -64,8 +62,7 @@ class RecordReceipt:
         return nanos
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Struct, frozen=True, gc=False):
     """Puts a call in doubt, its whole reservation kept.
 
     Raises UnknownCallError, TokenMismatchError, and whatever `calls.hold` refuses with.
@@ -107,8 +104,8 @@ def changed(book: Workspace, call: Call, *, replayed: bool) -> Changed:
 
 def _attempt(book: Workspace, call_id: bytes, attempt_token: bytes) -> Call:
     """The attempt that the token reserved, after its study's overdue leases have ended."""
-    study_id = book.known_attempts(call_id)[-1].slot.study_id
     token_digest = sha256(attempt_token)
-    calls.attempt_of_token(book.attempts(call_id), token_digest)
-    expire_overdue(book, study_id)
+    call = calls.attempt_of_token(book.known_attempts(call_id), token_digest)
+    if not expire_overdue(book, call.slot.study_id):
+        return call
     return calls.attempt_of_token(book.attempts(call_id), token_digest)

@@ -1,34 +1,31 @@
 """Reserve: one atomic step before one request on the wire (design/ledger.md, Reserve)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from countersign.kit.canonical import sha256
 from countersign.kit.money import Money
 from ledger_svc import errors, limits
-from ledger_svc.budgets import admit
+from ledger_svc.budgets import Account, admit
 from ledger_svc.calls import AmountBasis, Call, CallState, Slot, Standing, standing
 from ledger_svc.commands import checks
 from ledger_svc.commands.leases import expire_overdue
 from ledger_svc.workspace import Wanted, Workspace
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(Struct, frozen=True, gc=False):
     """One request may be sent for the call."""
 
     call: Call
     replayed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True, gc=False):
     """Nothing is to be sent: the call has a stored receipt."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
-class Reserve:
+class Reserve(Struct, frozen=True, gc=False):
     """Sets money aside for a slot, or gives the receipt that the slot already has.
 
     Raises UnknownStudyError, CurrencyMismatchError, PayloadMismatchError, ReplayDeniedError, RequestIdConflictError
@@ -73,7 +70,8 @@ class Reserve:
         study = book.study(self.slot.study_id)
         account = book.account(study.account_id)
         nanos = account.nanos_of(self.amount)
-        expire_overdue(book, study.study_id)
+        if expire_overdue(book, study.study_id):
+            account, study = book.account(study.account_id), book.study(study.study_id)
         attempts = book.attempts(self.slot.call_id())
         token_digest, request_digest = sha256(self.attempt_token), sha256(self.request)
         match standing(attempts, token_digest, request_digest):
@@ -82,8 +80,8 @@ class Reserve:
             case Standing.ADMITTED:
                 return Admitted(self._same_inputs(attempts[-1]), replayed=True)
             case Standing.OPEN:
-                admit(book.account(study.account_id), book.study(study.study_id), nanos)
-                call = self._new_call(book, account.account_id, len(attempts) + 1, token_digest, request_digest)
+                admit(account, study, nanos)
+                call = self._new_call(book.now, account, len(attempts) + 1, token_digest, request_digest)
                 book.keep(self.request, request_digest)
                 book.post_call(None, call)
                 return Admitted(call, replayed=False)
@@ -96,11 +94,9 @@ class Reserve:
             )
         return call
 
-    def _new_call(
-        self, book: Workspace, account_id: str, attempt: int, token_digest: bytes, request_digest: bytes
-    ) -> Call:
+    def _new_call(self, now: int, account: Account, attempt: int, token_digest: bytes, request_digest: bytes) -> Call:
         return Call(
-            account_id=account_id,
+            account_id=account.account_id,
             slot=self.slot,
             attempt=attempt,
             state=CallState.RESERVED,
@@ -110,8 +106,8 @@ class Reserve:
             request_digest=request_digest,
             reserved_nanos=self.amount.nanos,
             accounted_nanos=self.amount.nanos,
-            reserved_at=book.now,
-            reserved_sequence=book.next_sequence(account_id),
-            lease_expires_at=book.now + self.lease_micros,
-            changed_at=book.now,
+            reserved_at=now,
+            reserved_sequence=account.head_sequence + 1,
+            lease_expires_at=now + self.lease_micros,
+            changed_at=now,
         )

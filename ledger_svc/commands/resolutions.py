@@ -1,7 +1,8 @@
 """ResolveHold: the only way out of a hold (design/architecture.md, I3)."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from countersign.kit.money import Money
 from ledger_svc import calls, errors, limits
@@ -14,8 +15,7 @@ from ledger_svc.journal import EntryKind
 from ledger_svc.workspace import RequestRecord, Wanted, Workspace
 
 
-@dataclass(frozen=True, slots=True)
-class ResolveHold:
+class ResolveHold(Struct, frozen=True, gc=False):
     """An operator's decision: the held attempt cost `charged`, or nothing was sent (None).
 
     Raises UnknownCallError, CurrencyMismatchError, InvalidAmountError, and whatever `calls.resolve` refuses with.

@@ -47,6 +47,10 @@ class Store(Protocol):
         """The account with one study, or with at most `limit` studies opened after a sequence; None: no account."""
         ...
 
+    async def accounts(self, after_id: str, limit: int) -> list[Account]:
+        """At most `limit` accounts whose ids come after `after_id`, in the order of their ids' UTF-8 bytes."""
+        ...
+
     async def study(self, study_id: str) -> Study | None:
         """The study, or None."""
         ...

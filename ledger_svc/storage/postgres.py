@@ -27,7 +27,16 @@ from ledger_svc.storage.base import Balances
 from ledger_svc.storage.postgres_connection import Pool, PostgresOptions, connect, connection_text, open_pool
 from ledger_svc.storage.postgres_errors import OvertakenError
 from ledger_svc.storage.postgres_schema import Connection, check_version, migrate
-from ledger_svc.storage.sqlite_rows import CALL_COLUMNS, STUDY_COLUMNS, call_from_row, entry_from_row, study_from_row
+from ledger_svc.storage.rows import (
+    ACCOUNT_COLUMNS,
+    CALL_COLUMNS,
+    STUDY_COLUMNS,
+    account_from_row,
+    call_from_row,
+    entry_from_row,
+    in_states,
+    study_from_row,
+)
 from ledger_svc.workspace import Wanted, Workspace
 
 T = TypeVar("T")
@@ -149,6 +158,14 @@ class PostgresStore:
 
         return await self._run(query)
 
+    async def accounts(self, after_id: str, limit: int) -> list[Account]:
+        """See `Store.accounts`."""
+        query = (
+            f"SELECT {ACCOUNT_COLUMNS} FROM accounts WHERE account_id > %(after)s ORDER BY account_id LIMIT %(limit)s"
+        )
+        values = {"after": after_id, "limit": limit}
+        return [account_from_row(row) for row in await self._run(lambda db: rows.fetch(db, query, values))]
+
     async def study(self, study_id: str) -> Study | None:
         """See `Store.study`."""
         return await self._run(lambda db: rows.find_study(db, study_id))
@@ -261,12 +278,11 @@ async def _calls(
 ) -> list[Call]:
     query = (
         f"SELECT {CALL_COLUMNS} FROM calls WHERE {column} = %(id)s AND reserved_sequence > %(after)s "
-        "AND state = ANY(%(states)s) ORDER BY reserved_sequence LIMIT %(limit)s"
+        f"AND {in_states(states)} ORDER BY reserved_sequence LIMIT %(limit)s"
     )
     values = {
         "id": rows.searchable(value),
         "after": after_sequence,
-        "states": [str(state) for state in states],
         "limit": limit,
     }
     return [call_from_row(row) for row in await rows.fetch(db, query, values)]

@@ -13,24 +13,28 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from ledger_svc.budgets import Account, Study, Totals
+from ledger_svc.budgets import Account, Study
 from ledger_svc.calls import Call
-from ledger_svc.journal import Entry
 from ledger_svc.storage.postgres_errors import OvertakenError
 from ledger_svc.storage.postgres_schema import Connection
-from ledger_svc.storage.sqlite_rows import (
+from ledger_svc.storage.rows import (
     ACCOUNT_COLUMNS,
     CALL_COLUMNS,
+    ENTRY_COLUMNS,
+    REQUEST_COLUMNS,
     STUDY_COLUMNS,
     account_from_row,
+    account_values,
     call_from_row,
+    entry_values,
+    request_from_row,
+    request_values,
     study_from_row,
+    study_values,
 )
 from ledger_svc.workspace import Changes, Loaded, RequestRecord, Wanted
 
-_REQUEST_COLUMNS = "request_id, inputs_digest, answer_nanos"
-_ENTRY_COLUMNS = "account_id, sequence, kind, body, body_digest, previous_chain, chain, at"
-READ_ENTRY_COLUMNS = _ENTRY_COLUMNS.replace(" body,", " convert_to(body, 'UTF8'),")
+READ_ENTRY_COLUMNS = ENTRY_COLUMNS.replace(" body,", " convert_to(body, 'UTF8'),")
 """The columns of `entry_from_row`."""
 
 NOW = "(SELECT coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint))"
@@ -110,15 +114,15 @@ async def _lock_accounts(db: Connection, loaded: Loaded, account_ids: Collection
 
 async def find_request(db: Connection, request_id: str) -> RequestRecord | None:
     """What was done under a request id, or None."""
-    found = await fetch(db, f"SELECT {_REQUEST_COLUMNS} FROM requests WHERE request_id = %(id)s", {"id": request_id})
-    return RequestRecord(*found[0]) if found else None
+    found = await fetch(db, f"SELECT {REQUEST_COLUMNS} FROM requests WHERE request_id = %(id)s", {"id": request_id})
+    return request_from_row(found[0]) if found else None
 
 
 async def _load_requests(db: Connection, loaded: Loaded, request_ids: Collection[str]) -> None:
     loaded.requests.update(dict.fromkeys(request_ids))
-    query = f"SELECT {_REQUEST_COLUMNS} FROM requests WHERE request_id = ANY(%(ids)s)"
+    query = f"SELECT {REQUEST_COLUMNS} FROM requests WHERE request_id = ANY(%(ids)s)"
     for row in await fetch(db, query, {"ids": list(request_ids)}):
-        loaded.requests[row[0]] = RequestRecord(*row)
+        loaded.requests[row[0]] = request_from_row(row)
 
 
 async def _overdue_ids(db: Connection, at: int, account_ids: Sequence[str], count: int) -> set[bytes]:
@@ -166,17 +170,16 @@ async def save(db: Connection, changes: Changes, before: Known) -> None:
 
     A row that is new must not exist: where another ledger was first, that is a unique violation, not its loss.
     """
-    accounts = {key: _account_values(account) for key, account in changes.accounts.items()}
-    studies = {key: _study_values(study) for key, study in changes.studies.items()}
+    accounts = {key: account_values(account) for key, account in changes.accounts.items()}
+    studies = {key: study_values(study) for key, study in changes.studies.items()}
     await _write(db, "accounts", ACCOUNT_COLUMNS, accounts, before.account_ids)
     await _write(db, "studies", STUDY_COLUMNS, studies, before.study_ids)
     await _insert(db, "payloads", "digest, body", sorted(changes.payloads.items()), "ON CONFLICT DO NOTHING")
     calls = [(*key, changes.call_texts[key]) for key in changes.calls]
     await _insert(db, "calls", CALL_COLUMNS, calls, "ON CONFLICT (call_id, attempt) DO UPDATE SET body = excluded.body")
-    records = [changes.requests[key] for key in sorted(changes.requests)]
-    values = [(record.request_id, record.inputs_digest, record.answer_nanos) for record in records]
-    await _insert(db, "requests", _REQUEST_COLUMNS, values)
-    await _insert(db, "journal", _ENTRY_COLUMNS, [_entry_values(entry) for entry in changes.entries])
+    values = [request_values(changes.requests[key]) for key in sorted(changes.requests)]
+    await _insert(db, "requests", REQUEST_COLUMNS, values)
+    await _insert(db, "journal", ENTRY_COLUMNS, [entry_values(entry) for entry in changes.entries])
 
 
 async def _write(
@@ -199,28 +202,6 @@ async def _update(db: Connection, table: str, columns: str, rows: Sequence[Seque
         key, *names = columns.split(", ")
         query = f"UPDATE {table} SET " + ", ".join(f"{name} = %s" for name in names) + f" WHERE {key} = %s"
         await db.cursor().executemany(query, [(*row[1:], row[0]) for row in rows])
-
-
-def _account_values(account: Account) -> tuple[Any, ...]:
-    spent = (account.granted_nanos, account.prior_spend_nanos)
-    head = (account.head_sequence, account.head_chain)
-    return (account.account_id, account.currency, *spent, *head, *_tallies(account.totals))
-
-
-def _study_values(study: Study) -> tuple[Any, ...]:
-    limits = (study.cap_nanos, study.call_ceiling_nanos, study.max_in_flight)
-    opened = (study.manifest_digest, study.opened_sequence)
-    return (study.study_id, study.account_id, *limits, *opened, *_tallies(study.totals))
-
-
-def _tallies(totals: Totals) -> tuple[int, ...]:
-    tallies = (totals.charged, totals.reserved, totals.held, totals.resolved)
-    return tuple(value for tally in tallies for value in (tally.nanos, tally.count))
-
-
-def _entry_values(entry: Entry) -> tuple[Any, ...]:
-    chained = (entry.body_digest, entry.previous_chain, entry.chain)
-    return (entry.account_id, entry.sequence, entry.kind, entry.body.decode(), *chained, entry.at)
 
 
 async def find_account(db: Connection, account_id: str) -> Account | None:

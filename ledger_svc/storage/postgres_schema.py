@@ -84,7 +84,13 @@ _VERSION_1 = (
     "INSERT INTO probe VALUES (1, 0)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1,)
+_VERSION_2 = (
+    # Whoever asks what is in doubt need not go through all that ever was charged.
+    "CREATE INDEX calls_held_by_account ON calls (account_id, reserved_sequence) WHERE state = 'HELD'",
+    "CREATE INDEX calls_held_by_study ON calls (study_id, reserved_sequence) WHERE state = 'HELD'",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
 """`MIGRATIONS[n]` leads from version n to version n + 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

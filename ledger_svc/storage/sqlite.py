@@ -5,7 +5,6 @@
 import asyncio
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -19,9 +18,21 @@ from ledger_svc.calls import Call, CallState
 from ledger_svc.journal import Entry
 from ledger_svc.storage import sqlite_rows as rows
 from ledger_svc.storage.base import Balances
+from ledger_svc.storage.clock import SteadyClock, elapsed_nanos, wall_nanos
 from ledger_svc.storage.head import HeadMark
 from ledger_svc.storage.lock import FileLock
+from ledger_svc.storage.rows import (
+    ACCOUNT_COLUMNS,
+    CALL_COLUMNS,
+    STUDY_COLUMNS,
+    account_from_row,
+    call_from_row,
+    entry_from_row,
+    in_states,
+    study_from_row,
+)
 from ledger_svc.storage.sqlite_errors import translated
+from ledger_svc.storage.sqlite_keys import RecentKeys, find_ids, last_multiple, last_row_id
 from ledger_svc.storage.sqlite_schema import migrate
 from ledger_svc.workspace import Wanted, Workspace
 
@@ -41,25 +52,41 @@ class SqliteStore:
     """
 
     def __init__(
-        self, path: Path, lock: FileLock, head: HeadMark, writing: sqlite3.Connection, reading: sqlite3.Connection
+        self,
+        path: Path,
+        lock: FileLock,
+        head: HeadMark,
+        writing: sqlite3.Connection,
+        reading: sqlite3.Connection,
+        clock: Callable[[], int],
     ) -> None:
         self._path = path
         self._lock = lock
         self._head = head
-        self._inodes = {each: each.stat().st_ino for each in (path, _wal_of(path), _lock_of(path))}
+        self._inodes = {str(each): each.stat().st_ino for each in (path, _wal_of(path), _lock_of(path))}
         self._writing = writing
+        self._keys = RecentKeys()
         self._reading = reading
+        self._clock = clock
         self._closed = False
         self._writer = ThreadPoolExecutor(1, "ledger-writer")
         self._reader = ThreadPoolExecutor(1, "ledger-reader")
 
     @classmethod
-    def open(cls, path: Path, *, busy_timeout_millis: int = 2_000, max_pages_count: int | None = None) -> "SqliteStore":
+    def open(
+        cls,
+        path: Path,
+        *,
+        busy_timeout_millis: int = 2_000,
+        max_pages_count: int | None = None,
+        wall: Callable[[], int] = wall_nanos,
+        elapsed: Callable[[], int] = elapsed_nanos,
+    ) -> "SqliteStore":
         """Open the file, making it where it is absent, and bring its schema up to date.
 
-        `max_pages_count` bounds the file's size in pages of 4 KiB. Raises StoreUnavailableError (in use, read-only, no
-        folder, disk full), StoreCorruptError (not a database, not a ledger, damaged, without its latest entries) or
-        SchemaTooNewError.
+        `max_pages_count` bounds the file's size in pages of 4 KiB; `wall` and `elapsed` make its own time
+        (`SteadyClock`). Raises StoreUnavailableError (in use, read-only, no folder, disk full), StoreCorruptError (no
+        database, no ledger, damaged, without its latest entries) or SchemaTooNewError.
         """
         with ExitStack() as undo, translated():
             lock = FileLock.take(_lock_of(path))
@@ -77,7 +104,10 @@ class SqliteStore:
             entries_count = rows.count_entries(reading)
             head.check(entries_count)
             head.start(entries_count)
-            store = cls(path, lock, head, writing, reading)
+            clock = SteadyClock(rows.last_entry_at(reading), wall, elapsed)
+            store = cls(path, lock, head, writing, reading, clock)
+            with _snapshot(writing):
+                store._keys.refresh(writing)
             undo.pop_all()
         return store
 
@@ -99,7 +129,7 @@ class SqliteStore:
         So would its log; and a lock that was deleted locks nobody else out.
         """
         for path, inode in self._inodes.items():
-            if not path.exists() or path.stat().st_ino != inode:
+            if _inode(path) != inode:
                 raise errors.StoreUnavailableError(
                     "the ledger's file was moved or replaced; put it back and restart", problem="moved"
                 )
@@ -108,16 +138,26 @@ class SqliteStore:
         """See `Store.transact`."""
 
         def run() -> T:
-            with translated(), self._transaction():
-                at = _moment(now)
-                loaded, row_ids = rows.load(self._writing, wanted, at)
-                book = Workspace(loaded, at)
-                answer = work(book)
-                rows.save(self._writing, book.changes, row_ids)
+            try:
+                with translated(), self._transaction():
+                    self._keys.refresh(self._writing)
+                    at = self._moment(now)
+                    loaded, row_ids = rows.load(self._writing, self._keys, wanted, at)
+                    book = Workspace(loaded, at)
+                    answer = work(book)
+                    new = rows.save(self._writing, book.changes, row_ids)
+            except BaseException:
+                self._keys.forget()
+                raise
+            self._keys.add(new)
             self._head.advance(len(book.changes.entries))
             return answer
 
         return await self._on(self._writer, run)
+
+    def _moment(self, now: int | None) -> int:
+        """`now`, or the store's own time: a file has one process, and that has one clock."""
+        return self._clock() if now is None else now
 
     async def check(self) -> None:
         """See `Store.check`."""
@@ -159,6 +199,11 @@ class SqliteStore:
 
         return await self._read(query)
 
+    async def accounts(self, after_id: str, limit: int) -> list[Account]:
+        """See `Store.accounts`."""
+        query = f"SELECT {ACCOUNT_COLUMNS} FROM accounts WHERE account_id > ? ORDER BY account_id LIMIT ?"
+        return await self._read(lambda db: [account_from_row(row) for row in db.execute(query, (after_id, limit))])
+
     async def study(self, study_id: str) -> Study | None:
         """See `Store.study`."""
         return await self._read(lambda db: rows.find_study(db, study_id))
@@ -170,26 +215,22 @@ class SqliteStore:
 
     async def attempts(self, call_id: bytes) -> tuple[Call, ...]:
         """See `Store.attempts`."""
-        return await self._read(lambda db: rows.find_attempts(db, call_id))
+        recent = self._keys.find(call_id)
+        return await self._read(lambda db: rows.find_attempts(db, find_ids(db, recent, call_id), call_id))
 
     async def calls(self, study_id: str, states: Collection[CallState], after_sequence: int, limit: int) -> list[Call]:
         """See `Store.calls`."""
-        marks = ", ".join("?" * len(states))
-        query = (
-            f"SELECT {rows.CALL_COLUMNS} FROM calls WHERE study_id = ? AND reserved_sequence > ? "
-            f"AND state IN ({marks}) ORDER BY reserved_sequence LIMIT ?"
-        )
-        values = (study_id, after_sequence, *states, limit)
-        return await self._read(lambda db: [rows.call_from_row(row) for row in db.execute(query, values)])
+        return await self._read(lambda db: _calls(db, "study_id", study_id, states, after_sequence, limit))
 
     async def payload(self, call_id: bytes, digest: bytes) -> bytes | None:
         """See `Store.payload`."""
-        return await self._read(lambda db: rows.find_payload(db, call_id, digest))
+        recent = self._keys.find(call_id)
+        return await self._read(lambda db: rows.find_payload(db, find_ids(db, recent, call_id), digest))
 
     async def has_overdue(self, now: int | None) -> bool:
         """See `Store.has_overdue`."""
         query = "SELECT 1 FROM calls WHERE state = 'RESERVED' AND lease_expires_at <= ? LIMIT 1"
-        return await self._read(lambda db: db.execute(query, (_moment(now),)).fetchone() is not None)
+        return await self._read(lambda db: db.execute(query, (self._moment(now),)).fetchone() is not None)
 
     async def audit(self, auditor: Auditor) -> None:
         """See `Store.audit`. It has a connection of its own, so that other reads need not wait for it."""
@@ -235,22 +276,25 @@ class SqliteStore:
     async def entries(self, account_id: str, after_sequence: int, limit: int) -> list[Entry]:
         """See `Store.entries`."""
         query = (
-            f"SELECT {rows.ENTRY_COLUMNS} FROM journal WHERE account_id = ? AND sequence > ? ORDER BY sequence LIMIT ?"
+            f"SELECT {rows.READ_ENTRY_COLUMNS} FROM journal WHERE account_id = ? AND sequence > ? "
+            "ORDER BY sequence LIMIT ?"
         )
         values = (account_id, after_sequence, limit)
-        return await self._read(lambda db: [rows.entry_from_row(row) for row in db.execute(query, values)])
+        return await self._read(lambda db: [entry_from_row(row) for row in db.execute(query, values)])
 
     async def calls_of_account(
         self, account_id: str, states: Collection[CallState], after_sequence: int, limit: int
     ) -> list[Call]:
         """See `Store.calls_of_account`."""
-        marks = ", ".join("?" * len(states))
-        query = (
-            f"SELECT {rows.CALL_COLUMNS} FROM calls WHERE account_id = ? AND reserved_sequence > ? "
-            f"AND state IN ({marks}) ORDER BY reserved_sequence LIMIT ?"
-        )
-        values = (account_id, after_sequence, *states, limit)
-        return await self._read(lambda db: [rows.call_from_row(row) for row in db.execute(query, values)])
+        return await self._read(lambda db: _calls(db, "account_id", account_id, states, after_sequence, limit))
+
+
+def _inode(path: str) -> int | None:
+    """The inode of a file, None where there is none."""
+    try:
+        return os.stat(path).st_ino
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _wal_of(path: Path) -> Path:
@@ -278,11 +322,6 @@ def _open(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(
         path.absolute().as_uri() + "?mode=rw", uri=True, isolation_level=None, check_same_thread=False
     )
-
-
-def _moment(now: int | None) -> int:
-    """`now`, or the time of this machine: a file has one process, and that has one clock."""
-    return time.time_ns() // 1_000 if now is None else now
 
 
 def _connect(path: Path, busy_timeout_millis: int) -> sqlite3.Connection:
@@ -315,27 +354,40 @@ def _snapshot(db: sqlite3.Connection) -> Iterator[None]:
             db.execute("ROLLBACK")
 
 
+def _calls(
+    db: sqlite3.Connection, column: str, value: str, states: Collection[CallState], after_sequence: int, limit: int
+) -> list[Call]:
+    query = (
+        f"SELECT {CALL_COLUMNS} FROM calls WHERE {column} = ? AND reserved_sequence > ? "
+        f"AND {in_states(states)} ORDER BY reserved_sequence LIMIT ?"
+    )
+    return [call_from_row(row) for row in db.execute(query, (value, after_sequence, limit))]
+
+
 def _studies(db: sqlite3.Connection, account: Account, after_sequence: int, limit: int) -> list[Study]:
     query = (
-        f"SELECT {rows.STUDY_COLUMNS} FROM studies WHERE account_id = ? AND opened_sequence > ? "
+        f"SELECT {STUDY_COLUMNS} FROM studies WHERE account_id = ? AND opened_sequence > ? "
         "ORDER BY opened_sequence LIMIT ?"
     )
     found = db.execute(query, (account.account_id, after_sequence, limit))
-    return [rows.study_from_row(row) for row in found]
+    return [study_from_row(row) for row in found]
 
 
 def _feed(db: sqlite3.Connection, auditor: Auditor) -> None:
     account_id = (auditor.account_id,)
-    entries = f"SELECT {rows.ENTRY_COLUMNS} FROM journal WHERE account_id = ? ORDER BY sequence"
+    entries = f"SELECT {rows.READ_ENTRY_COLUMNS} FROM journal WHERE account_id = ? ORDER BY sequence"
     for row in db.execute(entries, account_id):
-        auditor.entry(rows.entry_from_row(row))
+        auditor.entry(entry_from_row(row))
     auditor.account(rows.find_account(db, auditor.account_id))
-    for row in db.execute(f"SELECT {rows.STUDY_COLUMNS} FROM studies WHERE account_id = ?", account_id):
-        auditor.study(rows.study_from_row(row))
-    for row in db.execute(rows.AUDITED_CALLS, account_id):
-        auditor.call(*rows.audited_call_from_row(row))
+    for row in db.execute(f"SELECT {STUDY_COLUMNS} FROM studies WHERE account_id = ?", account_id):
+        auditor.study(study_from_row(row))
+    ids: dict[bytes, list[int]] = {}
+    for row_id, *row in db.execute(rows.AUDITED_CALLS, (auditor.account_id, last_multiple(last_row_id(db)))):
+        call_id, attempt, body = rows.audited_call_from_row(row)
+        auditor.call(call_id, attempt, body)
+        ids.setdefault(call_id, []).append(row_id)
     for request_id in auditor.wanted_requests():
         auditor.request(request_id, rows.find_request(db, request_id))
     for digest, what, subject in auditor.wanted_payloads():
-        auditor.payload(digest, what, subject, rows.find_payload(db, bytes.fromhex(subject), digest))
+        auditor.payload(digest, what, subject, rows.find_payload(db, ids.get(bytes.fromhex(subject), ()), digest))
     auditor.finish()

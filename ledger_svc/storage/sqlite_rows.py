@@ -1,131 +1,59 @@
-"""Rows of the SQLite store to domain objects and back; a row that is none raises StoreCorruptError."""
+"""What the SQLite store loads and saves in one transaction; a row that is none raises StoreCorruptError."""
 
 # ruff: noqa: S608 - queries are put together from constants and question marks only.
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ledger_svc import errors
-from ledger_svc.budgets import Account, Study, Tally, Totals
+from ledger_svc.budgets import Account, Study
 from ledger_svc.calls import Call
-from ledger_svc.codec import call_from_json
-from ledger_svc.journal import Entry
-from ledger_svc.storage.sqlite_batch import chunks, insert
+from ledger_svc.storage.rows import (
+    ACCOUNT_COLUMNS,
+    CALL_COLUMNS,
+    ENTRY_COLUMNS,
+    REQUEST_COLUMNS,
+    STUDY_COLUMNS,
+    account_from_row,
+    account_values,
+    call_from_row,
+    entry_values,
+    request_from_row,
+    request_values,
+    study_from_row,
+    study_values,
+    typed,
+)
+from ledger_svc.storage.sqlite_batch import chunks, insert, marks
+from ledger_svc.storage.sqlite_keys import RecentKeys, RowIds, last_row_id, move
 from ledger_svc.workspace import Changes, Loaded, RequestRecord, Wanted
 
 T = TypeVar("T")
 
-_TALLIES = (
-    "charged_nanos, charged_count, reserved_nanos, reserved_count, "
-    "held_nanos, held_count, resolved_nanos, resolved_count"
-)
-ACCOUNT_COLUMNS = f"account_id, currency, granted_nanos, prior_spend_nanos, head_sequence, head_chain, {_TALLIES}"
-STUDY_COLUMNS = (
-    "study_id, account_id, cap_nanos, call_ceiling_nanos, max_in_flight, manifest_digest, opened_sequence, " + _TALLIES
-)
-CALL_COLUMNS = "call_id, attempt, body"
 _DERIVED_COLUMNS = ("account_id", "study_id", "state", "lease_expires_at", "reserved_sequence")
-_TALLY_TYPES = (int,) * 8
-_ACCOUNT_TYPES = (str, str, int, int, int, bytes, *_TALLY_TYPES)
-_STUDY_TYPES = (str, str, int, int, int, bytes, int, *_TALLY_TYPES)
-_ENTRY_TYPES = (str, int, str, bytes, bytes, bytes, bytes, int)
-_REQUEST_TYPES = (str, bytes, int)
-ENTRY_COLUMNS = "account_id, sequence, kind, CAST(body AS BLOB), body_digest, previous_chain, chain, at"
+READ_ENTRY_COLUMNS = ENTRY_COLUMNS.replace(" body,", " CAST(body AS BLOB),")
+"""The columns of `entry_from_row`."""
 
 _STORED_CALL_COLUMNS = "id, call_id, attempt, body, account_id, study_id, state, lease_expires_at, reserved_sequence"
-_STORED_ENTRY_COLUMNS = "account_id, sequence, kind, body, body_digest, previous_chain, chain, at"
 
 AUDITED_CALLS = """
-    SELECT call_id, attempt, CASE WHEN (1, id) IS (
-        SELECT count(*), max(keys.id) FROM all_call_keys AS keys
+    SELECT id, call_id, attempt, CASE WHEN (id <= ?2, CASE WHEN id <= ?2 THEN id END) IS (
+        SELECT count(*), max(keys.id) FROM call_keys AS keys
         WHERE keys.call_id = calls.call_id AND keys.attempt = calls.attempt
     ) THEN CAST(body AS BLOB) ELSE x'' END, account_id, study_id, state, lease_expires_at, reserved_sequence
-    FROM calls WHERE account_id = ? ORDER BY reserved_sequence
+    FROM calls WHERE account_id = ?1 ORDER BY reserved_sequence
 """
-"""An account's calls, for `audited_call_from_row`; one that its key does not lead to has no body."""
+"""An account's calls, each after its row id, for `audited_call_from_row`; the second value is `moved_up_to`.
 
-RowIds = dict[tuple[bytes, int], int]
-"""Where the loaded calls are kept, by call id and attempt."""
-
-_MAX_ROW_ID = 2**61
-"""Beyond it only damage leads: a call's payloads are kept at about twice its row id, a signed 64-bit number too."""
-
-RECENT_KEYS = 65_536
-"""How many calls' keys are moved at once from where new ones gather to where all others lie sorted."""
-
-
-@contextmanager
-def _decoding() -> Iterator[None]:
-    try:
-        yield
-    except (KeyError, TypeError, ValueError):
-        raise errors.StoreCorruptError("a stored row cannot be read", problem="row") from None
-
-
-def _typed(row: Sequence[Any], types: Sequence[type]) -> Sequence[Any]:
-    """The row where each value is what its column says: damage can turn any value into one of another type."""
-    if [type(value) for value in row] != list(types):
-        raise errors.StoreCorruptError("a stored row cannot be read", problem="row")
-    return row
-
-
-def _totals(values: Sequence[int]) -> Totals:
-    tallies = [Tally(values[index], values[index + 1]) for index in range(0, 8, 2)]
-    return Totals(*tallies)
-
-
-def _tally_values(totals: Totals) -> tuple[int, ...]:
-    tallies = (totals.charged, totals.reserved, totals.held, totals.resolved)
-    return tuple(value for tally in tallies for value in (tally.nanos, tally.count))
-
-
-def account_from_row(row: Sequence[Any]) -> Account:
-    """An account from `ACCOUNT_COLUMNS`."""
-    account_id, currency, granted_nanos, prior_spend_nanos, head_sequence, head_chain, *tallies = _typed(
-        row, _ACCOUNT_TYPES
-    )
-    return Account(account_id, currency, granted_nanos, prior_spend_nanos, _totals(tallies), head_sequence, head_chain)
-
-
-def study_from_row(row: Sequence[Any]) -> Study:
-    """A study from `STUDY_COLUMNS`."""
-    study_id, account_id, cap_nanos, call_ceiling_nanos, max_in_flight, manifest_digest, opened_sequence, *tallies = (
-        _typed(row, _STUDY_TYPES)
-    )
-    return Study(
-        study_id,
-        account_id,
-        cap_nanos,
-        call_ceiling_nanos,
-        max_in_flight,
-        manifest_digest,
-        opened_sequence,
-        _totals(tallies),
-    )
-
-
-def call_from_row(row: Sequence[Any]) -> Call:
-    """A call from `CALL_COLUMNS`."""
-    call_id, attempt, body = row
-    with _decoding():
-        call = call_from_json(json.loads(body))
-        if (call.call_id, call.attempt) != (call_id, attempt):
-            raise ValueError("the row's key is not its call's")
-    return call
-
-
-def entry_from_row(row: Sequence[Any]) -> Entry:
-    """A journal entry from `ENTRY_COLUMNS`; its digests are unchecked."""
-    return Entry(*_typed(row, _ENTRY_TYPES))
+One that its key does not lead to has no body, and so has one whose key is where it should not be yet.
+"""
 
 
 def audited_call_from_row(row: Sequence[Any]) -> tuple[bytes, int, bytes]:
     """A call's key and JSON from `AUDITED_CALLS`, without the JSON where a column derived from it differs."""
-    call_id, attempt, body, *derived = _typed(row, (bytes, int, bytes, str, str, str, int, int))
+    call_id, attempt, body, *derived = typed(row, (bytes, int, bytes, str, str, str, int, int))
     try:
         value = json.loads(body)
         agrees = derived == [value[name] for name in _DERIVED_COLUMNS]
@@ -134,16 +62,17 @@ def audited_call_from_row(row: Sequence[Any]) -> tuple[bytes, int, bytes]:
     return call_id, attempt, body if agrees else b""
 
 
-def load(db: sqlite3.Connection, wanted: Wanted, now: int) -> tuple[Loaded, RowIds]:
+def load(db: sqlite3.Connection, keys: RecentKeys, wanted: Wanted, now: int) -> tuple[Loaded, RowIds]:
     """Everything wanted, with the calls' studies, the studies' overdue calls and the studies' accounts."""
     loaded = Loaded()
     row_ids: RowIds = {}
     for request_id in wanted.request_ids:
         loaded.requests[request_id] = find_request(db, request_id)
-    _load_calls(db, loaded, row_ids, {*wanted.call_ids, *_overdue_ids(db, now, wanted.overdue_count)})
+    overdue = _overdue_ids(db, now, wanted.overdue_count) if wanted.overdue_count else []
+    _load_calls(db, keys, loaded, row_ids, wanted.call_ids.union(overdue))
     for study_id in wanted.study_ids | _studies_of(loaded):
         loaded.studies[study_id] = find_study(db, study_id)
-        _load_calls(db, loaded, row_ids, _overdue_ids_of_study(db, now, study_id))
+        _load_calls(db, keys, loaded, row_ids, _overdue_ids_of_study(db, now, study_id))
     found = [study.account_id for study in loaded.studies.values() if study is not None]
     for account_id in wanted.account_ids | set(found):
         loaded.accounts[account_id] = find_account(db, account_id)
@@ -162,8 +91,8 @@ def find_study(db: sqlite3.Connection, study_id: str) -> Study | None:
 
 def find_request(db: sqlite3.Connection, request_id: str) -> RequestRecord | None:
     """What was done under a request id, or None."""
-    query = "SELECT request_id, inputs_digest, answer_nanos FROM requests WHERE request_id = ?"
-    return _one(db, query, request_id, lambda row: RequestRecord(*_typed(row, _REQUEST_TYPES)))
+    query = f"SELECT {REQUEST_COLUMNS} FROM requests WHERE request_id = ?"
+    return _one(db, query, request_id, request_from_row)
 
 
 def count_entries(db: sqlite3.Connection) -> int:
@@ -174,36 +103,35 @@ def count_entries(db: sqlite3.Connection) -> int:
     """
     heads = db.execute("SELECT coalesce(sum(head_sequence), 0) FROM accounts").fetchone()[0]
     last = db.execute("SELECT coalesce(max(rowid), 0) FROM journal").fetchone()[0]
-    return int(max(_typed((heads, last), (int, int))))
+    return int(max(typed((heads, last), (int, int))))
 
 
-def find_attempts(db: sqlite3.Connection, call_id: bytes) -> tuple[Call, ...]:
-    """All attempts of a slot, oldest first."""
-    return tuple(call for _, call in _found_calls(db, [call_id]))
+def last_entry_at(db: sqlite3.Connection) -> int:
+    """When the latest journal entry was written, as it says itself; 0 where there is none."""
+    row = db.execute("SELECT at FROM journal ORDER BY rowid DESC LIMIT 1").fetchone()
+    return row[0] if row is not None and isinstance(row[0], int) else 0
 
 
-def _found_calls(db: sqlite3.Connection, call_ids: Sequence[bytes]) -> list[tuple[int, Call]]:
-    """All attempts of the slots with their row ids, the older ones first."""
-    found = [(row_id, call_from_row(row)) for row_id, *row in db.execute(_calls_of(len(call_ids)), call_ids).fetchall()]
-    if any(call.call_id not in call_ids for _, call in found):
+def find_attempts(db: sqlite3.Connection, ids: Sequence[int], call_id: bytes) -> tuple[Call, ...]:
+    """All attempts of a slot, which are kept at `ids`, oldest first."""
+    found = sorted((call for _, call in _found_calls(db, ids, (call_id,))), key=lambda call: call.attempt)
+    return tuple(found)
+
+
+def _found_calls(db: sqlite3.Connection, ids: Sequence[int], call_ids: Collection[bytes]) -> list[tuple[int, Call]]:
+    """The calls that are kept at `ids`, with their row ids; each must be of one of the slots."""
+    found: list[tuple[int, Call]] = []
+    for some in chunks(ids):
+        query = f"SELECT id, {CALL_COLUMNS} FROM calls WHERE id IN ({marks(len(some))})"
+        found += [(row_id, call_from_row(row)) for row_id, *row in db.execute(query, some)]
+    if len(found) != len(ids) or any(call.call_id not in call_ids for _, call in found):
         raise errors.StoreCorruptError("a call's key leads to another call", problem="row")
     return found
 
 
-@lru_cache(maxsize=64)
-def _calls_of(call_ids_count: int) -> str:
-    """Row id and `CALL_COLUMNS` of all attempts of so many slots, the older ones first."""
-    ids = ", ".join(f"?{number}" for number in range(1, call_ids_count + 1))
-    return (
-        f"SELECT id, {CALL_COLUMNS} FROM calls WHERE id IN ("
-        f"SELECT id FROM recent_call_keys WHERE call_id IN ({ids}) UNION ALL "
-        f"SELECT id FROM call_keys WHERE call_id IN ({ids})) ORDER BY attempt"
-    )
-
-
-def find_payload(db: sqlite3.Connection, call_id: bytes, digest: bytes) -> bytes | None:
-    """The request or response of that digest that an attempt of the slot has, or None."""
-    for (row_id,) in db.execute("SELECT id FROM all_call_keys WHERE call_id = ?", (call_id,)).fetchall():
+def find_payload(db: sqlite3.Connection, ids: Iterable[int], digest: bytes) -> bytes | None:
+    """The request or response of that digest that an attempt has, of those that are kept at `ids`, or None."""
+    for row_id in ids:
         query = "SELECT body FROM payloads WHERE id IN (2 * ?1, 2 * ?1 + 1) AND digest = ?2"
         row: Any = db.execute(query, (row_id, digest)).fetchone()
         if row is not None:
@@ -216,13 +144,15 @@ def _one(db: sqlite3.Connection, query: str, key: str, decode: Callable[[Sequenc
     return None if row is None else decode(row)
 
 
-def _load_calls(db: sqlite3.Connection, loaded: Loaded, row_ids: RowIds, call_ids: set[bytes]) -> None:
-    missing = list(call_ids - loaded.calls.keys())
+def _load_calls(
+    db: sqlite3.Connection, keys: RecentKeys, loaded: Loaded, row_ids: RowIds, call_ids: Collection[bytes]
+) -> None:
+    missing = [call_id for call_id in call_ids if call_id not in loaded.calls]
     loaded.calls.update(dict.fromkeys(missing, ()))
-    for some in chunks(missing):
-        for row_id, call in _found_calls(db, some):
-            loaded.calls[call.call_id] += (call,)
-            row_ids[call.call_id, call.attempt] = row_id
+    found = _found_calls(db, keys.find_all(db, missing), missing)
+    for row_id, call in sorted(found, key=lambda each: each[1].attempt):
+        loaded.calls[call.call_id] += (call,)
+        row_ids[call.call_id, call.attempt] = row_id
 
 
 def _studies_of(loaded: Loaded) -> set[str]:
@@ -245,50 +175,43 @@ def _overdue_ids_of_study(db: sqlite3.Connection, now: int, study_id: str) -> se
     return {row[0] for row in db.execute(query, (now, study_id))}
 
 
-def save(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> None:
-    """Write every change; parents go before children. `row_ids` is what `load` gave for the same transaction."""
-    accounts = [_account_values(account) for account in changes.accounts.values()]
+def save(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> RowIds:
+    """Write every change; parents go before children. `row_ids` is what `load` gave for the same transaction.
+
+    Gives where the new calls are kept.
+    """
+    accounts = [account_values(account) for account in changes.accounts.values()]
     insert(db, "accounts", ACCOUNT_COLUMNS, accounts, _upsert("account_id", ACCOUNT_COLUMNS))
-    studies = [_study_values(study) for study in changes.studies.values()]
+    studies = [study_values(study) for study in changes.studies.values()]
     insert(db, "studies", STUDY_COLUMNS, studies, _upsert("study_id", STUDY_COLUMNS))
-    _save_calls(db, changes, row_ids)
-    insert(
-        db,
-        "requests",
-        "request_id, inputs_digest, answer_nanos",
-        [(record.request_id, record.inputs_digest, record.answer_nanos) for record in changes.requests.values()],
-    )
-    insert(db, "journal", _STORED_ENTRY_COLUMNS, [_entry_values(entry) for entry in changes.entries])
+    new = _save_calls(db, changes, row_ids)
+    insert(db, "requests", REQUEST_COLUMNS, [request_values(record) for record in changes.requests.values()])
+    insert(db, "journal", ENTRY_COLUMNS, [entry_values(entry) for entry in changes.entries])
+    return new
 
 
-def _save_calls(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> None:
+def _save_calls(db: sqlite3.Connection, changes: Changes, row_ids: RowIds) -> RowIds:
     """New calls get the next row ids; a call's payloads are kept at places that follow from its own."""
-    new = [key for key in changes.calls if key not in row_ids]
-    first = 1 + _last_row_id(db) if new else 0
-    ids = {**row_ids, **{key: first + index for index, key in enumerate(new)}}
-    rows = [_call_values(ids[key], call, changes.call_texts[key]) for key, call in changes.calls.items()]
+    keys = [key for key in changes.calls if key not in row_ids]
+    first = 1 + last_row_id(db) if keys else 0
+    new = {key: row_id for row_id, key in enumerate(keys, first)}
+    ids = {**row_ids, **new}
+    texts = changes.call_texts
+    rows = [_call_values(ids[key], key[0], call, texts[key]) for key, call in changes.calls.items()]
     insert(db, "calls", _STORED_CALL_COLUMNS, rows, _CHANGED_CALL)
-    insert(db, "recent_call_keys", "call_id, attempt, id", [(*key, ids[key]) for key in new])
     insert(db, "payloads", "id, digest, body", list(_payload_rows(changes, ids)), "ON CONFLICT DO NOTHING")
-    if new and (first + len(new)) // RECENT_KEYS > first // RECENT_KEYS:
-        db.execute("INSERT INTO call_keys SELECT * FROM recent_call_keys ORDER BY call_id, attempt")
-        db.execute("DELETE FROM recent_call_keys")
-
-
-def _last_row_id(db: sqlite3.Connection) -> int:
-    last: int = db.execute("SELECT coalesce(max(id), 0) FROM calls").fetchone()[0]
-    if last > _MAX_ROW_ID:
-        raise errors.StoreCorruptError("a call has a row id that none can have", problem="row")
-    return last
+    if new:
+        move(db, first, first + len(new) - 1)
+    return new
 
 
 _CHANGED_CALL = "ON CONFLICT (id) DO UPDATE SET body = excluded.body, state = excluded.state"
 
 
-def _call_values(row_id: int, call: Call, text: str) -> tuple[Any, ...]:
+def _call_values(row_id: int, call_id: bytes, call: Call, text: str) -> tuple[Any, ...]:
     return (
         row_id,
-        call.call_id,
+        call_id,
         call.attempt,
         text,
         call.account_id,
@@ -311,41 +234,3 @@ def _payload_rows(changes: Changes, ids: RowIds) -> Iterator[tuple[int, bytes, b
 def _upsert(key: str, columns: str) -> str:
     changed = [name for name in columns.split(", ") if name not in key.split(", ")]
     return f"ON CONFLICT ({key}) DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in changed)
-
-
-def _account_values(account: Account) -> tuple[Any, ...]:
-    return (
-        account.account_id,
-        account.currency,
-        account.granted_nanos,
-        account.prior_spend_nanos,
-        account.head_sequence,
-        account.head_chain,
-        *_tally_values(account.totals),
-    )
-
-
-def _study_values(study: Study) -> tuple[Any, ...]:
-    return (
-        study.study_id,
-        study.account_id,
-        study.cap_nanos,
-        study.call_ceiling_nanos,
-        study.max_in_flight,
-        study.manifest_digest,
-        study.opened_sequence,
-        *_tally_values(study.totals),
-    )
-
-
-def _entry_values(entry: Entry) -> tuple[Any, ...]:
-    return (
-        entry.account_id,
-        entry.sequence,
-        entry.kind,
-        entry.body.decode(),
-        entry.body_digest,
-        entry.previous_chain,
-        entry.chain,
-        entry.at,
-    )

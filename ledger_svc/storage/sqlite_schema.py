@@ -94,7 +94,22 @@ _VERSION_2 = (
     "CREATE INDEX calls_reserved ON calls (lease_expires_at, study_id) WHERE state = 'RESERVED'",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
+_VERSION_3 = (
+    # The newest calls' keys are kept in memory (sqlite_keys.RECENT_KEYS); the table has those up to its last multiple.
+    "DROP VIEW all_call_keys",
+    "DROP TABLE recent_call_keys",
+    "DELETE FROM call_keys",
+    """INSERT INTO call_keys SELECT call_id, attempt, id FROM calls
+    WHERE id <= (SELECT max(id) / 65536 * 65536 FROM calls) ORDER BY call_id, attempt""",
+)
+
+_VERSION_4 = (
+    # Whoever asks what is in doubt need not go through all that ever was charged.
+    "CREATE INDEX calls_held_by_account ON calls (account_id, reserved_sequence) WHERE state = 'HELD'",
+    "CREATE INDEX calls_held_by_study ON calls (study_id, reserved_sequence) WHERE state = 'HELD'",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 """`MIGRATIONS[n]` leads from version n to version n + 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

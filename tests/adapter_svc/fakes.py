@@ -23,7 +23,7 @@ from countersign.kit.rpc_errors import ServiceError
 
 SLOT = Slot("study", "episode", 1)
 CALL_ID = bytes(range(32))
-ADMITTED = Admitted(CALL_ID, 1)
+ADMITTED = Admitted(CALL_ID, 1, 0.0)
 UNREACHABLE = ServiceError(grpc.StatusCode.UNAVAILABLE, "", "nobody there", {})
 
 
@@ -70,18 +70,18 @@ class FakeLedger:
         self.tokens.append(attempt_token)
         self.orders.append(order)
         stored = self.stored.get(order.slot.turn)
-        admitted = Admitted(hashlib.sha256(repr(order.slot).encode()).digest(), 1) if self.orders[1:] else ADMITTED
+        admitted = Admitted(hashlib.sha256(repr(order.slot).encode()).digest(), 1, 0.0) if self.orders[1:] else ADMITTED
         answer: Admitted | StoredAnswer = await self._answer("reserve", ("reserve", order.slot), stored or admitted)
         return answer
 
-    async def record_receipt(self, call_id: bytes, attempt_token: bytes, evidence: Evidence) -> LedgerCall:
+    async def record_receipt(self, admitted: Admitted, attempt_token: bytes, evidence: Evidence) -> LedgerCall:
         self.tokens.append(attempt_token)
         call: LedgerCall = await self._answer("record_receipt", ("receipt", evidence), self._call(CallState.CHARGED))
         self.settled.set()
         return call
 
     async def hold(
-        self, call_id: bytes, attempt_token: bytes, cause: HoldCause, progress: str, http_status: int | None
+        self, admitted: Admitted, attempt_token: bytes, cause: HoldCause, progress: str, http_status: int | None
     ) -> LedgerCall:
         self.tokens.append(attempt_token)
         held = self._call(CallState.HELD, cause.value)
@@ -92,6 +92,9 @@ class FakeLedger:
     async def latest_call(self, slot: Slot) -> LedgerCall:
         call: LedgerCall = await self._answer("latest_call", ("latest_call", slot), ledger_call(CallState.HELD))
         return call
+
+    def hurry(self) -> None:
+        self.journal.append(("hurry",))
 
     def _call(self, state: CallState, hold_category: str = "") -> LedgerCall:
         return ledger_call(state, hold_category, self.orders[-1].slot.turn)

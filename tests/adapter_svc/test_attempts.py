@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import grpc
 import pytest
 
 from adapter_svc import attempts as subject
-from adapter_svc.attempts import REFUSALS, Attempts, StopCategory, TurnAnswered, TurnResult, TurnStopped
+from adapter_svc.attempts import Attempts, StopCategory, TurnAnswered, TurnResult, TurnStopped
 from adapter_svc.ledger_port import CallState, Evidence, HoldCause, StoredAnswer
 from adapter_svc.routes import (
     FailureCategory,
@@ -18,6 +19,7 @@ from adapter_svc.routes import (
     TokenPrices,
     TransportFailure,
 )
+from countersign.errordetails.v1.error_reason_pb2 import ErrorReason
 from countersign.kit.rpc_errors import ServiceError
 from tests.adapter_svc.fakes import (
     SLOT,
@@ -36,6 +38,7 @@ ANSWER = ProviderAnswer(200, BODY)
 FREE_RECEIPT = ("receipt", Evidence(200, BODY, "FREE_ROUTE", "0"))
 RESERVED = ("reserve", SLOT)
 SENT = ("send", "local")
+HURRIED = ("hurry",)
 
 
 class Turns:
@@ -86,22 +89,33 @@ async def test_what_an_answer_cost_goes_with_its_receipt() -> None:
     assert receipts == [Evidence(200, BODY, "PRICED_USAGE", "0.000011"), Evidence(201, b"no usage", "", "")]
 
 
-@pytest.mark.parametrize(
-    ("reason", "category"),
-    [
-        ("BUDGET_EXHAUSTED", StopCategory.BUDGET_STOP),
-        ("STUDY_CAP_EXCEEDED", StopCategory.BUDGET_STOP),
-        ("CALL_CEILING_EXCEEDED", StopCategory.BUDGET_STOP),
-        ("STUDY_BLOCKED", StopCategory.STUDY_BLOCKED),
-        ("TOO_MANY_IN_FLIGHT", StopCategory.UNRESOLVED_PRIOR_REQUEST),
-        ("STORE_UNAVAILABLE", StopCategory.SERVICE_UNAVAILABLE),
-    ],
-)
-async def test_a_refused_reservation_sends_nothing_and_stops(reason: str, category: StopCategory) -> None:
+REASONS = [name.removeprefix("ERROR_REASON_") for name, _ in ErrorReason.items()]
+"""Everything that the ledger, or any service, can ever refuse with."""
+
+RESERVATIONS = {
+    "BUDGET_EXHAUSTED": StopCategory.BUDGET_STOP,
+    "STUDY_CAP_EXCEEDED": StopCategory.BUDGET_STOP,
+    "CALL_CEILING_EXCEEDED": StopCategory.BUDGET_STOP,
+    "STUDY_BLOCKED": StopCategory.STUDY_BLOCKED,
+    "REPLAY_DENIED": StopCategory.UNRESOLVED_PRIOR_REQUEST,
+    "TOO_MANY_IN_FLIGHT": StopCategory.UNRESOLVED_PRIOR_REQUEST,
+    "STORE_UNAVAILABLE": StopCategory.SERVICE_UNAVAILABLE,
+}
+"""The refused reservations that stop an episode; all others are the caller's (design/ledger.md, Reserve)."""
+
+
+@pytest.mark.parametrize("reason", [*REASONS, "NEW_REASON"])
+async def test_a_refused_reservation_sends_nothing_and_means_what_the_design_says(reason: str) -> None:
     turns = Turns(ANSWER)
     turns.ledger.answers["reserve"] = refusal(reason)
-    assert await turns.run() == TurnStopped(category, None)
-    assert turns.journal == [RESERVED]
+    if reason in RESERVATIONS:
+        assert stopped(await turns.run())[0] is RESERVATIONS[reason]
+    else:
+        with pytest.raises(ServiceError) as caught:
+            await turns.run()
+        assert caught.value.reason == reason
+    assert turns.journal[:1] == [RESERVED]
+    assert SENT not in turns.journal
 
 
 async def test_a_slot_in_doubt_stops_with_its_call() -> None:
@@ -124,17 +138,6 @@ async def test_a_ledger_out_of_reach_sends_nothing(status: grpc.StatusCode) -> N
     turns = Turns(ANSWER)
     turns.ledger.answers["reserve"] = ServiceError(status, "", "", {})
     assert await turns.run() == TurnStopped(StopCategory.SERVICE_UNAVAILABLE, None)
-    assert turns.journal == [RESERVED]
-
-
-@pytest.mark.parametrize("reason", ["PAYLOAD_MISMATCH", "UNKNOWN_STUDY", "CURRENCY_MISMATCH", "INTERNAL", "NEW_REASON"])
-async def test_a_refusal_that_no_episode_can_meet_is_the_callers(reason: str) -> None:
-    assert reason not in REFUSALS
-    turns = Turns(ANSWER)
-    turns.ledger.answers["reserve"] = refusal(reason)
-    with pytest.raises(ServiceError) as caught:
-        await turns.run()
-    assert caught.value.reason == reason
     assert turns.journal == [RESERVED]
 
 
@@ -223,7 +226,7 @@ async def test_stopping_holds_what_still_waits_for_a_provider() -> None:
     await turns.attempts.stop(0)
     assert stopped(await caller) == (StopCategory.INTERRUPTED, "HELD")
     stopping = ("hold", HoldCause.ADAPTER_STOPPED, "UNSPECIFIED", None)
-    assert turns.journal == [RESERVED, SENT, ("cancelled",), stopping]
+    assert turns.journal == [RESERVED, SENT, HURRIED, ("cancelled",), stopping]
 
 
 async def test_a_turn_that_ends_while_there_is_time_is_recorded() -> None:
@@ -236,7 +239,7 @@ async def test_a_turn_that_ends_while_there_is_time_is_recorded() -> None:
     stopping = asyncio.create_task(turns.attempts.stop(60))
     gate.released.set()
     await stopping
-    assert turns.journal == [RESERVED, SENT, FREE_RECEIPT]
+    assert turns.journal == [RESERVED, SENT, FREE_RECEIPT, HURRIED]
 
 
 async def test_stopping_waits_for_a_turn_whose_caller_has_gone() -> None:
@@ -260,7 +263,7 @@ async def test_stopping_during_a_reservation_sends_nothing_and_holds_it() -> Non
     gate.released.set()
     await stopping
     assert stopped(await caller) == (StopCategory.INTERRUPTED, "HELD")
-    assert turns.journal == [RESERVED, ("hold", HoldCause.ADAPTER_STOPPED, "NOT_CONNECTED", None)]
+    assert turns.journal == [RESERVED, HURRIED, ("hold", HoldCause.ADAPTER_STOPPED, "NOT_CONNECTED", None)]
 
 
 async def test_stopping_while_an_answer_is_recorded_waits_for_its_receipt() -> None:
@@ -282,23 +285,72 @@ async def test_an_answer_that_comes_with_the_order_to_stop_is_recorded() -> None
     await gate.waiting.wait()
     await turns.attempts.stop(0)
     assert await caller == TurnAnswered(ledger_call(), 200, BODY, replayed=False)
-    assert turns.journal == [RESERVED, SENT, ("cancelled",), FREE_RECEIPT]
+    assert turns.journal == [RESERVED, SENT, HURRIED, ("cancelled",), FREE_RECEIPT]
 
 
 async def test_nothing_is_reserved_once_stopped() -> None:
     turns = Turns(ANSWER)
     await turns.attempts.stop(0)
     assert await turns.run() == TurnStopped(StopCategory.INTERRUPTED, None)
-    assert turns.journal == []
+    assert turns.journal == [HURRIED]
 
 
-@pytest.mark.parametrize("error", [UNREACHABLE, refusal("STORE_UNAVAILABLE"), refusal("ALREADY_RESOLVED")])
-@pytest.mark.parametrize("reply", [ANSWER, TransportFailure(RequestProgress.SENT, FailureCategory.TOTAL_TIMEOUT)])
+TIMED_OUT = TransportFailure(RequestProgress.SENT, FailureCategory.TOTAL_TIMEOUT)
+
+
+@pytest.mark.parametrize("error", [UNREACHABLE, refusal("STORE_UNAVAILABLE")])
+@pytest.mark.parametrize("reply", [ANSWER, TIMED_OUT])
 async def test_a_ledger_that_cannot_be_told_leaves_the_call_to_its_lease(error: ServiceError, reply: Any) -> None:
     turns = Turns(reply)
     turns.ledger.answers |= {"record_receipt": error, "hold": error}
     assert await turns.run() == TurnStopped(StopCategory.SERVICE_UNAVAILABLE, None)
     assert len(turns.journal) == 3
+
+
+MARKED = ["ALREADY_HELD", "ALREADY_CHARGED", "ALREADY_RESOLVED", "RECEIPT_CONFLICT"]
+"""Refusals of a receipt or a hold that say that the call has another mark (design/ledger.md, States)."""
+
+MARKS: list[tuple[Any, StopCategory]] = [
+    (ANSWER, StopCategory.BILLING_UNRESOLVED),
+    (ProviderAnswer(503, BODY), StopCategory.TRANSPORT_UNKNOWN),
+    (TIMED_OUT, StopCategory.TRANSPORT_UNKNOWN),
+]
+"""What a provider's answer means where the ledger has marked the call by itself."""
+
+
+@pytest.mark.parametrize("reason", [*REASONS, "NEW_REASON"])
+@pytest.mark.parametrize(("reply", "category"), MARKS)
+async def test_a_refused_mark_means_what_the_design_says(reply: Any, category: StopCategory, reason: str) -> None:
+    turns = Turns(reply)
+    turns.ledger.answers |= {"record_receipt": refusal(reason), "hold": refusal(reason)}
+    if reason in MARKED:
+        assert await turns.run() == TurnStopped(category, ledger_call(CallState.HELD))
+        assert turns.journal[3:] == [("latest_call", SLOT)]
+    elif reason == "STORE_UNAVAILABLE":
+        assert await turns.run() == TurnStopped(StopCategory.SERVICE_UNAVAILABLE, None)
+    else:
+        with pytest.raises(ServiceError) as caught:
+            await turns.run()
+        assert caught.value.reason == reason
+    assert turns.journal.count(SENT) == 1
+
+
+@pytest.mark.parametrize("reason", MARKED)
+async def test_a_stopped_turn_whose_call_is_held_already_was_interrupted(reason: str) -> None:
+    gate = Gate()
+    turns = Turns(gate=gate)
+    turns.ledger.answers["hold"] = refusal(reason)
+    caller = turns.start()
+    await gate.waiting.wait()
+    await turns.attempts.stop(0)
+    assert stopped(await caller) == (StopCategory.INTERRUPTED, "HELD")
+
+
+@pytest.mark.parametrize("known", [UNREACHABLE, replace(ledger_call(CallState.RESERVED), attempt=2)])
+async def test_a_call_that_is_not_the_turns_own_is_not_shown_as_its(known: Any) -> None:
+    turns = Turns(TIMED_OUT)
+    turns.ledger.answers |= {"hold": refusal("ALREADY_RESOLVED"), "latest_call": known}
+    assert await turns.run() == TurnStopped(StopCategory.TRANSPORT_UNKNOWN, None)
 
 
 @pytest.mark.parametrize("fault", [ValueError("a secret"), RuntimeError(), asyncio.CancelledError(), OSError()])

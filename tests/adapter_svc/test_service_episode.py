@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.type.money_pb2 import Money
 
-from adapter_svc.admission import Allowance, ExpectedIdentity, WireFormat
+from adapter_svc.admission import Allowance, ExpectedIdentity, WireFormat, formats
 from adapter_svc.attempts import Attempts, StopCategory
 from adapter_svc.cases import build_case
 from adapter_svc.episode import Completed, Stopped, Termination
@@ -271,7 +271,10 @@ async def test_a_route_that_contradicts_itself_is_refused_by_field(
     assert adapter.ledger.journal == []
 
 
-async def test_a_route_in_another_format_is_refused_by_name(adapter: Adapter) -> None:
+async def test_a_route_in_a_format_without_a_decoder_is_refused_by_name(
+    adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formats, "FORMATS", {})
     found = await adapter.refused(route=a_wire_route(wire_format=pb.WIRE_FORMAT_MESSAGES))
     named = {"wire_format": "messages", "streamed": "false"}
     assert found == (grpc.StatusCode.UNIMPLEMENTED, "UNSUPPORTED_WIRE_FORMAT", named)

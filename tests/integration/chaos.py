@@ -120,7 +120,7 @@ class Disturbance:
             dice.randint(1, most * 2 // 3),
             dice.choice((0.0, dice.uniform(0, 2 * LATE_SECONDS))),
             dice.choice((0.0, dice.uniform(0, 0.5))),
-            # Without a ledger the collector ends only once the adapter's patience has: half a minute.
+            # Without a ledger the collector ends only once the lease of a call under way has: minutes.
             victim in (Victim.ADAPTER, Victim.VERIFIER) and dice.random() < 0.5,
         )
 

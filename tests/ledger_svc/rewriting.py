@@ -11,6 +11,7 @@ from ledger_svc.commands.base import inputs_digest
 from ledger_svc.journal import GENESIS_CHAIN, Entry, EntryKind, next_entry
 from ledger_svc.storage import sqlite_rows as rows
 from ledger_svc.storage.head import SUFFIX
+from ledger_svc.storage.rows import entry_from_row
 
 
 def rewrite_first_grant(path: Path, account_id: str, amount_nanos: int) -> None:
@@ -95,8 +96,8 @@ def _unguarded(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _entries(db: sqlite3.Connection, account_id: str) -> list[Entry]:
-    query = f"SELECT {rows.ENTRY_COLUMNS} FROM journal WHERE account_id = ? ORDER BY sequence"
-    return [rows.entry_from_row(row) for row in db.execute(query, (account_id,))]
+    query = f"SELECT {rows.READ_ENTRY_COLUMNS} FROM journal WHERE account_id = ? ORDER BY sequence"
+    return [entry_from_row(row) for row in db.execute(query, (account_id,))]
 
 
 def _insert(db: sqlite3.Connection, entry: Entry) -> None:

@@ -1,7 +1,8 @@
 """Builders that the ledger's tests share: small, explicit, in US dollars."""
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from countersign.kit.money import Money
 from ledger_svc.calls import (

@@ -23,11 +23,14 @@ SERVICE = pb.DESCRIPTOR.services_by_name["LedgerService"]
 BY_ROLE: Mapping[Role, set[str]] = {
     Role.OPERATOR: {
         *("OpenAccount", "GrantBudget", "RecordPriorSpend", "OpenStudy", "ResolveHold"),
-        *("GetCall", "ListCalls", "Summarize", "Transact"),
+        *("GetCall", "ListCalls", "Summarize", "ListAccounts", "Transact"),
     },
     Role.ADAPTER: {"Reserve", "RecordReceipt", "Hold", "GetCall", "ListCalls", "Transact"},
-    Role.AUDITOR: {"GetCall", "ListCalls", "GetReceipt", "Summarize", "VerifyJournal", "ExportJournal"},
-    Role.READER: {"Summarize"},
+    Role.AUDITOR: {
+        *("GetCall", "ListCalls", "GetReceipt", "Summarize", "ListAccounts"),
+        *("VerifyJournal", "ExportJournal"),
+    },
+    Role.READER: {"Summarize", "ListAccounts"},
     Role.COLLECTOR: set(),
 }
 UNARY = [one.name for one in SERVICE.methods if not one.client_streaming and not one.server_streaming]

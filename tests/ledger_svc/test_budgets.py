@@ -1,8 +1,7 @@
 """Running totals and admission."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from countersign.kit.money import MAX_NANOS, Money
 from ledger_svc import errors

@@ -1,9 +1,9 @@
 """The call's state machine, transition by transition."""
 
 import hashlib
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ledger_svc import calls, errors
 from ledger_svc.calls import (

@@ -1,10 +1,11 @@
 """The form of arguments: what no command can be made with."""
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import Struct, structs
 
 from countersign.kit.money import Money
 from ledger_svc import errors, limits
@@ -20,6 +21,13 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "hold": support.hold,
     "resolve": lambda: support.resolve(1),
 }
+
+
+def replace(command: Any, **changes: Any) -> Any:
+    """The command made anew with other arguments, whichever kind of class it is."""
+    if isinstance(command, Struct):
+        return structs.replace(command, **changes)
+    return dataclasses.replace(command, **changes)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """The hash chain."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from countersign.kit.canonical import sha256
 from ledger_svc.journal import GENESIS_CHAIN, Entry, EntryKind, first_fault, next_entry

@@ -1,9 +1,9 @@
 """What a ledger answers and refuses, end to end over a real store."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from countersign.kit.canonical import sha256
 from countersign.kit.money import MAX_NANOS, Money

@@ -339,6 +339,25 @@ async def test_calls_of_an_account_are_listed_in_pages(stub: Any) -> None:
     assert error.reason == "UNKNOWN_ACCOUNT"
 
 
+async def test_accounts_are_listed_in_pages_in_the_order_of_their_ids(stub: Any) -> None:
+    for account_id in ("é", "z", "Lab"):
+        request_id = f"open-{account_id}"
+        opening = pb.OpenAccountRequest(
+            request_id=request_id, account_id=account_id, currency_code="EUR", opened_by="Ann"
+        )
+        await ask(stub.OpenAccount, opening)
+    await ask(stub.Reserve, reserve())
+    first = await ask(stub.ListAccounts, pb.ListAccountsRequest(page_size=2))
+    assert [each.account_id for each in first.accounts] == ["Lab", "lab"]
+    assert first.accounts[1].balances == (await ask(stub.Summarize, pb.SummarizeRequest(account_id="lab"))).balances
+    assert first.accounts[1].balances.reserved_count == 1
+    following = pb.ListAccountsRequest(page_size=2, page_token=first.next_page_token)
+    second = await ask(stub.ListAccounts, following)
+    assert ([each.account_id for each in second.accounts], second.next_page_token) == (["z", "é"], "")
+    beyond = await ask(stub.ListAccounts, pb.ListAccountsRequest(page_token="é"))
+    assert beyond == pb.ListAccountsResponse()
+
+
 async def test_study_is_summarized_without_its_account(stub: Any) -> None:
     named = await ask(stub.Summarize, pb.SummarizeRequest(account_id="lab", study_id="study"))
     assert await ask(stub.Summarize, pb.SummarizeRequest(study_id="study")) == named
@@ -378,6 +397,8 @@ async def test_studies_are_summarized_in_pages(stub: Any) -> None:
         ("GetCall", pb.GetCallRequest(call_id=b"short"), "call_id"),
         ("GetReceipt", pb.GetReceiptRequest(call_id=b"short"), "call_id"),
         ("ListCalls", pb.ListCallsRequest(study_id="study", page_size=1001), "page_size"),
+        ("ListAccounts", pb.ListAccountsRequest(page_size=1001), "page_size"),
+        ("ListAccounts", pb.ListAccountsRequest(page_token="a\0b"), "page_token"),
         ("ListCalls", pb.ListCallsRequest(study_id="study", page_token="next"), "page_token"),
         ("ListCalls", pb.ListCallsRequest(study_id="study", states=[pb.CALL_STATE_UNSPECIFIED]), "states"),
         ("ListCalls", pb.ListCallsRequest(study_id="study", account_id="lab"), "account_id"),

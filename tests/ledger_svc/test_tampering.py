@@ -8,6 +8,7 @@ import pytest
 from countersign.kit.canonical import sha256
 from ledger_svc import errors
 from ledger_svc.audit import Auditor, Difference
+from ledger_svc.storage import sqlite_keys
 from ledger_svc.storage.sqlite import SqliteStore
 from tests.ledger_svc import support
 from tests.ledger_svc.support import OTHER_TOKEN, Clock, furnish, make_ledger
@@ -97,9 +98,8 @@ async def test_untouched_file_is_intact(database: Path) -> None:
         ("UPDATE calls SET reserved_sequence = 99 WHERE attempt = 2", 0, "call", CALL_ID.hex()),
         ("UPDATE calls SET body = 'none' WHERE attempt = 2", 0, "call", CALL_ID.hex()),
         ("UPDATE calls SET account_id = 'lost' WHERE attempt = 2", 0, "call", CALL_ID.hex()),
-        ("DELETE FROM recent_call_keys WHERE attempt = 2", 0, "call", CALL_ID.hex()),
-        ("UPDATE recent_call_keys SET id = id + 1 WHERE attempt = 1", 0, "call", CALL_ID.hex()),
-        ("INSERT INTO call_keys SELECT call_id, attempt, 0 FROM recent_call_keys", 0, "call", CALL_ID.hex()),
+        ("INSERT INTO call_keys SELECT call_id, attempt, id FROM calls", 0, "call", CALL_ID.hex()),
+        ("INSERT INTO call_keys SELECT call_id, attempt + 1, 0 FROM calls", 0, "call", CALL_ID.hex()),
         (f"UPDATE payloads SET body = x'00' WHERE digest = {RESPONSE}", 0, "receipt", CALL_ID.hex()),
         (f"DELETE FROM payloads WHERE digest = {RESPONSE}", 0, "receipt", CALL_ID.hex()),
         (f"UPDATE payloads SET body = x'00' WHERE digest = {REQUEST}", 0, "request", CALL_ID.hex()),
@@ -126,11 +126,46 @@ async def test_change_is_found(database: Path, change: str, sequence: int, what:
 
 
 @pytest.mark.parametrize(
-    ("name", "columns"),
-    [("recent_call_keys", "call_id, attempt, id"), ("calls_by_study", "study_id, reserved_sequence")],
+    "change",
+    [
+        "DELETE FROM call_keys WHERE attempt = 2",
+        "UPDATE call_keys SET id = id + 1 WHERE attempt = 1",
+        "UPDATE call_keys SET attempt = 3 WHERE attempt = 2",
+    ],
 )
-async def test_index_that_has_lost_its_entries_is_found(database: Path, name: str, columns: str) -> None:
+async def test_key_that_leads_astray_is_found(database: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_keys, "RECENT_KEYS", 2)
+    await make_file(database)
+    db = sqlite3.connect(database)
+    db.executescript(change)
+    assert db.total_changes > 0
+    db.close()
+    _, found = await differences(database)
+    assert found == [Difference("lab", 0, "call", CALL_ID.hex())]
+
+
+async def test_call_that_is_stored_twice_is_found(database: Path) -> None:
+    await make_file(database)
+    db = sqlite3.connect(database)
+    db.executescript(
+        "DROP INDEX calls_by_study; DROP INDEX calls_by_account;"
+        "INSERT INTO calls SELECT 9, call_id, attempt, body, account_id, study_id, state, lease_expires_at, "
+        "reserved_sequence FROM calls WHERE attempt = 2"
+    )
+    db.close()
+    _, found = await differences(database)
+    assert found == [Difference("lab", 0, "call", CALL_ID.hex())]
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [("call_keys", "call_id, attempt, id"), ("calls_by_study", "study_id, reserved_sequence")],
+)
+async def test_index_that_has_lost_its_entries_is_found(
+    database: Path, name: str, columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without its key a call that was paid for would look new; without its place in a study nobody would list it."""
+    monkeypatch.setattr(sqlite_keys, "RECENT_KEYS", 1)
     await make_file(database)
     db = sqlite3.connect(database)
     db.executescript(

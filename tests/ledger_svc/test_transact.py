@@ -223,16 +223,16 @@ async def test_no_more_messages_are_taken_than_may_be_under_way(
     stub: Any, gated: GatedStore, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
-    submit_all = ledger.submit_all
+    submit_parts = ledger.submit_parts
 
-    async def counted(commands: Any) -> Any:
+    def counted(commands: Any) -> Any:
         taken.append(len(commands))
         if len(taken) == limits.MAX_STREAM_MESSAGES:
             full.set()
-        return await submit_all(commands)
+        return submit_parts(commands)
 
     full = asyncio.Event()
-    monkeypatch.setattr(ledger, "submit_all", counted)
+    monkeypatch.setattr(ledger, "submit_parts", counted)
     count = limits.MAX_STREAM_MESSAGES + 3
     sent = [
         message(("open_account", pb.OpenAccountRequest()), ("reserve", reserve()), first=10 * n) for n in range(count)

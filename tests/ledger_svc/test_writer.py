@@ -99,6 +99,63 @@ async def test_what_waits_is_committed_together_and_each_is_decided_by_itself(
     assert (found.entries_count, found.differences) == (4, [])
 
 
+async def test_crowd_is_committed_in_halves_and_answered_as_each_is_durable(
+    ledger: Ledger, gated: GatedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MIN_SHARE", 2)
+    gated.gate.set()
+    commands = [support.open_account(f"account-{number}") for number in range(8)]
+    sizes: list[int] = []
+    async for outcomes in ledger.submit_parts(commands):
+        sizes.append(len(outcomes))
+        journals = [ledger.journal(f"account-{number}", 1) for number in range(sum(sizes))]
+        assert [len(await anext(journal)) for journal in journals] == [1] * len(journals)
+        assert [outcome.replayed for outcome in outcomes] == [False] * len(outcomes)
+    # Half of the eight who wait and of the one whom the commit before has released; then the rest.
+    assert sizes == [5, 3]
+    assert gated.transactions_count == len(sizes)
+
+
+async def test_parts_are_decided_in_order(ledger: Ledger, gated: GatedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MIN_SHARE", 1)
+    monkeypatch.setattr(limits, "MAX_BATCH", 2)
+    gated.gate.set()
+    commands = [
+        support.grant(1, request_id="more", account_id="second"),
+        support.open_account("second"),
+        support.grant(1, request_id="more", account_id="second"),
+        support.open_study(2, study_id="late", account_id="second"),
+        support.open_study(2, study_id="late", account_id="second"),
+    ]
+    outcomes = [outcome async for part in ledger.submit_parts(commands) for outcome in part]
+    assert gated.transactions_count == 3
+    assert isinstance(outcomes[0], errors.UnknownAccountError)
+    assert [outcome.replayed for outcome in outcomes[1:]] == [False, False, False, True]
+
+
+async def test_failed_part_leaves_the_others_as_they_are(
+    ledger: Ledger, gated: GatedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MIN_SHARE", 1)
+    monkeypatch.setattr(limits, "MAX_BATCH", 2)
+    transact = gated.transact
+
+    async def fail_once(wanted: Wanted, now: int, work: Callable[[Workspace], T]) -> T:
+        if "b" in wanted.account_ids:
+            raise errors.StoreUnavailableError("the disk is full", problem="disk_full")
+        return await transact(wanted, now, work)
+
+    gated.gate.set()
+    monkeypatch.setattr(gated, "transact", fail_once)
+    commands = [support.open_account(name) for name in ("a", "x", "b", "c", "d")]
+    outcomes = [outcome async for part in ledger.submit_parts(commands) for outcome in part]
+    failed = [isinstance(outcome, errors.StoreUnavailableError) for outcome in outcomes]
+    assert failed == [False, False, True, True, False]
+    assert not support.is_healthy(ledger)
+    replayed = [(await ledger.submit(support.open_account(name))).replayed for name in ("a", "x", "c", "d")]
+    assert replayed == [True, True, False, True]
+
+
 async def test_more_than_may_wait_is_turned_away(
     ledger: Ledger, gated: GatedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

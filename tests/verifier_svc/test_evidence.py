@@ -49,7 +49,10 @@ class Ledger(stubs.LedgerServiceServicer):
         for number, (state, receipt) in enumerate(kept, start=1):
             accounted = Money(currency_code="USD", units=units, nanos=nanos)
             slot = pb.Slot(study_id="s", episode_id="e", turn=turn)
-            calls.append(pb.Call(call_id=call_id(turn), slot=slot, attempt=number, state=state, accounted=accounted))
+            call = pb.Call(call_id=call_id(turn), slot=slot, attempt=number, state=state, accounted=accounted)
+            if units:
+                call.reserved.CopyFrom(Money(currency_code="USD", units=units + 1, nanos=nanos))
+            calls.append(call)
             self.receipts[call_id(turn), number] = receipt
         self.attempts[turn] = calls
 
@@ -115,6 +118,7 @@ async def test_a_receipt_is_taken_as_it_was_stored(ledger: Ledger, evidence: Led
             http_status=201,
             cost_basis=CostBasis.PRICED_USAGE,
             cost_text="0.5",
+            reserved_nanos=3_000_000_003,
         )
     ]
 

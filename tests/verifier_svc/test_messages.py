@@ -1,5 +1,7 @@
 """Messages of the contract as the verifier's own facts."""
 
+import pytest
+
 from countersign.adapter.v1 import adapter_pb2 as adapter
 from countersign.environment.v1 import environment_pb2 as env
 from tests.verifier_svc.wire import DEFINITION, a_route
@@ -8,6 +10,7 @@ from verifier_svc.packets.build import DEFAULT_LOSS_WEIGHTS
 from verifier_svc.physics.trace import Difference
 from verifier_svc.receipts.cost import Price
 from verifier_svc.receipts.verdicts import Allowance
+from verifier_svc.receipts.wire import WireFormat
 
 
 def test_a_value_of_the_shown_length_is_not_cut() -> None:
@@ -27,7 +30,7 @@ def test_a_case_has_the_designs_weights_and_one_spelling_of_zero() -> None:
 
 
 def test_a_bare_route_takes_the_contracts_defaults() -> None:
-    facts = messages.route_of(adapter.Route(model="m", free=adapter.FreePrice(), output_cap=5))
+    facts = messages.route_of(a_route(free=adapter.FreePrice(), output_cap=5, request_options_json="", model="m"))
     assert (facts.request.output_cap_member, facts.request.options) == ("max_tokens", {})
     assert (facts.expectation.model, facts.expectation.provider_name) == ("m", None)
     assert (facts.input_limit_bytes, facts.price, facts.charges_reported_cost) == (20_000, None, False)
@@ -49,3 +52,21 @@ def test_every_field_of_a_route_is_read() -> None:
     assert (facts.expectation.provider_name, facts.expectation.output_cap) == ("P", 512)
     assert facts.expectation.allowances == frozenset({Allowance.TOOL_CALLS_WITH_STOP})
     assert (facts.input_limit_bytes, facts.price, facts.charges_reported_cost) == (7, Price("1", "2"), True)
+
+
+@pytest.mark.parametrize("wire_format", list(WireFormat))
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_form_of_the_answers_is_the_routes(wire_format: WireFormat, streamed: bool) -> None:
+    number = adapter.WireFormat.Value(f"WIRE_FORMAT_{wire_format.name}")
+    plan = messages.route_of(a_route(wire_format=number, streamed=streamed)).request
+    assert (plan.wire_format, plan.streamed) == (wire_format, streamed)
+
+
+def test_prices_of_a_cache_are_read() -> None:
+    prices = adapter.TokenPrices(
+        input_per_million="1",
+        output_per_million="2",
+        cached_input_per_million="0.1",
+        cache_write_per_million="1.25",
+    )
+    assert messages.route_of(a_route(tokens=prices)).price == Price("1", "2", "0.1", "1.25")

@@ -198,7 +198,7 @@ async def test_a_trace_of_another_message_has_other_results(stub: Any) -> None:
         ({"operator_prefix": ["finish"]}, invalid("operator_prefix", "INVALID_CASE")),
         (
             {"contract": env.Contract(pending=env.PendingContract()), "world": env.World(pending=env.PendingWorld())},
-            (grpc.StatusCode.UNIMPLEMENTED, "UNSUPPORTED_ENVIRONMENT", {"environment": "pending"}),
+            invalid("need", "INVALID_CASE"),
         ),
     ],
 )
@@ -297,6 +297,8 @@ async def test_evidence_that_cannot_be_read_is_an_error_and_no_verdict(
         ({"world": QUEUE_WORLD}, invalid("world")),
         ({"route": a_route(tokens=None)}, invalid("route.price")),
         ({"route": a_route(allowances=[99])}, invalid("route.allowances")),
+        ({"route": a_route(wire_format=0)}, invalid("route.wire_format")),
+        ({"route": a_route(wire_format=99)}, invalid("route.wire_format")),
         ({"route": a_route(request_options_json="[]")}, invalid("route.request_options_json")),
         ({"route": a_route(request_options_json='{"a":1,"a":2}')}, invalid("route.request_options_json")),
         ({"route": a_route(request_options_json='{"a":1e400}')}, invalid("route.request_options_json")),
@@ -344,13 +346,46 @@ async def test_a_packet_without_its_case_is_refused(stub: Any) -> None:
     assert await refusal(stub.AuditPacket, pb.AuditPacketRequest(packet=b"{}")) == invalid("contract")
 
 
-# Not in this version
+# VerifyTrace and the other environments
 
 
 @pytest.mark.parametrize(
-    ("method", "request_type"),
-    [("SolveComparator", pb.SolveComparatorRequest)],
+    ("kind", "tools", "outcome"),
+    [
+        (
+            {
+                "contract": env.Contract(pending=env.PendingContract()),
+                "world": env.World(pending=env.PendingWorld(need=True)),
+            },
+            ("request_verification", "finish"),
+            env.Outcome(protected_loss=1, operation_cost=1, decision_tick=4, settlement_tick=6, saved=True),
+        ),
+        (
+            {"contract": env.Contract(probe=env.ProbeContract()), "world": env.World(probe=env.ProbeWorld(need=True))},
+            ("read_certificate", "rescue", "finish"),
+            env.Outcome(operation_cost=1, decision_tick=3, settlement_tick=4, saved=True),
+        ),
+    ],
+    ids=["pending", "probe"],
 )
-async def test_what_this_version_does_not_do_is_refused_by_name(stub: Any, method: str, request_type: Any) -> None:
-    expected = (grpc.StatusCode.UNIMPLEMENTED, "NOT_IMPLEMENTED", {"method": method})
-    assert await refusal(getattr(stub, method), request_type()) == expected
+async def test_a_steady_worlds_trace_agrees(
+    stub: Any, kind: dict[str, Any], tools: tuple[str, ...], outcome: env.Outcome
+) -> None:
+    name = kind["contract"].WhichOneof("kind")
+    own: dict[str, Any] = {"final_operation_state": "committed", "final_deadline": 5}
+    if name == "probe":
+        own = {"reserve_remaining": 0, "diagnostic_consumption": 0, "executed_rescues": 1}
+    outcome.MergeFrom(env.Outcome(**own))
+    start = 2 if name == "pending" else 0
+    events = [
+        env.EventRecord(
+            sequence=number,
+            tool=tool,
+            claim=env.CLAIM_SAVED if tool == "finish" else env.CLAIM_UNSPECIFIED,
+            start_tick=start + number - 1,
+            end_tick=start + number,
+        )
+        for number, tool in enumerate(tools, start=1)
+    ]
+    answer = await call(stub.VerifyTrace, pb.VerifyTraceRequest(**kind, events=events, outcome=outcome), 10)
+    assert answer == pb.VerifyTraceResponse(agrees=True, outcome=outcome)

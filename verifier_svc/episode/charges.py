@@ -8,7 +8,7 @@ from countersign.kit.money import nanos_to_text
 from verifier_svc.episode.facts import CHARGED, EpisodeFacts, RouteFacts, StoredCall, call_id
 from verifier_svc.episode.record import RecordedCall
 from verifier_svc.physics.trace import WHOLE_TRACE, Difference
-from verifier_svc.receipts.cost import CostBasis, exact_amount, recomputed_nanos, rounded_up_nanos
+from verifier_svc.receipts.cost import CostBasis, bound_nanos, exact_amount, recomputed_nanos, rounded_up_nanos
 from verifier_svc.receipts.verdicts import Decoded
 
 _DECIDED_LATER = ("HELD", "RESOLVED")
@@ -21,11 +21,13 @@ def call_differences(
     stored: Sequence[StoredCall],
     decoded: Mapping[int, Decoded],
 ) -> list[Difference]:
-    """What in the record's calls, in the stored call ids and in the charges is not as recomputed."""
+    """What in the record's calls, the stored call ids, the reservations and the charges is not as recomputed."""
     by_slot = {(call.turn, call.attempt): call for call in stored}
     found = [*_compare_ids(facts, stored), *_compare_missing(stated, stored)]
     for listed in stated:
         found.extend(_compare_listed(listed, by_slot.get((listed.turn, listed.attempt)), facts))
+    for call in stored:
+        found.extend(_compare_reservation(call, facts.route))
     last = {call.turn: call for call in sorted(stored, key=lambda call: call.attempt)}
     for turn, reading in decoded.items():
         found.extend(_compare_charge(last[turn], reading, facts.route))
@@ -75,6 +77,15 @@ def _compare_listed(listed: RecordedCall, call: StoredCall | None, facts: Episod
 
 def _digest(data: bytes | None) -> str:
     return "" if data is None else sha256(data).hex()
+
+
+def _compare_reservation(call: StoredCall, route: RouteFacts) -> list[Difference]:
+    """What was reserved must follow from the request's length and the frozen route (design/ledger.md, Reserve)."""
+    if call.reserved_nanos is None:
+        return []
+    bound = bound_nanos(len(call.request), route.request.output_cap, route.price)
+    expected = "unresolved" if bound is None else nanos_to_text(bound)
+    return _differing(call.turn, [("reserved", expected, nanos_to_text(call.reserved_nanos))])
 
 
 def _compare_charge(call: StoredCall, decoded: Decoded, route: RouteFacts) -> list[Difference]:

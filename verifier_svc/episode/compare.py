@@ -17,7 +17,18 @@ from verifier_svc.receipts.verdicts import Reason
 
 CHECKED = (
     *("canonical_record", "identity", "case", "packet", "wording", "requests", "continuations", "call_ids"),
-    *("status", "termination", "reason", "stop_category", "events", "origins", "outcome", "calls", "costs"),
+    *(
+        "status",
+        "termination",
+        "reason",
+        "stop_category",
+        "events",
+        "origins",
+        "outcome",
+        "calls",
+        "reservations",
+        "costs",
+    ),
 )
 """What `verify_episode` compares, by name; the place of a technical unknown is not among it."""
 

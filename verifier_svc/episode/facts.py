@@ -6,9 +6,9 @@ from typing import Any
 
 from countersign.kit.canonical import sha256
 from verifier_svc.packets.build import DeclaredCase
-from verifier_svc.receipts.chat import Expectation
 from verifier_svc.receipts.cost import CostBasis, Price
 from verifier_svc.receipts.requests import RequestPlan
+from verifier_svc.receipts.wire import Expectation
 
 CHARGED = "CHARGED"
 RESOLVED = "RESOLVED"
@@ -19,7 +19,8 @@ FIRST_TURN = 1
 class StoredCall:
     """One attempt of one slot as the ledger has it; the response's parts are None where none is stored.
 
-    `state` is RESERVED, CHARGED, HELD or RESOLVED; `cost_text` the amount in decimal text as handed in.
+    `state` is RESERVED, CHARGED, HELD or RESOLVED; `cost_text` the amount in decimal text as handed in;
+    `reserved_nanos` None means that the caller does not know what was reserved and it is not compared.
     """
 
     call_id: bytes
@@ -32,6 +33,7 @@ class StoredCall:
     http_status: int | None = None
     cost_basis: CostBasis | None = None
     cost_text: str | None = None
+    reserved_nanos: int | None = None
 
     @property
     def is_answered(self) -> bool:

@@ -10,15 +10,11 @@ from verifier_svc.packets.build import build_packet, checkpoint
 from verifier_svc.physics.environments import offered_tools
 from verifier_svc.physics.play import Played, Setting, advance
 from verifier_svc.physics.state import Call
-from verifier_svc.receipts.chat import decode_chat_completion
-from verifier_svc.receipts.requests import (
-    Exchange,
-    expected_messages,
-    expected_tools,
-    input_bytes,
-    request_differences,
-)
+from verifier_svc.receipts.conversations import Conversation, Exchange, conversation, input_bytes
+from verifier_svc.receipts.decode import decode
+from verifier_svc.receipts.requests import request_differences
 from verifier_svc.receipts.verdicts import Action, Decoded, TechnicalUnknown, TextFinish
+from verifier_svc.receipts.wire import Answer
 
 
 class Status(StrEnum):
@@ -114,24 +110,23 @@ def _with_fault(rebuilt: Rebuilt, *faults: TurnFault) -> Rebuilt:
     return replace(rebuilt, faults=(*rebuilt.faults, *faults))
 
 
-def _messages(facts: EpisodeFacts, rebuilt: Rebuilt) -> list[bytes]:
-    return expected_messages(facts.wording, rebuilt.packet, rebuilt.exchanges)
+def _conversation(facts: EpisodeFacts, rebuilt: Rebuilt) -> Conversation:
+    wire_format, environment = facts.route.request.wire_format, facts.case.environment
+    return conversation(wire_format, facts.wording, environment, rebuilt.packet, rebuilt.exchanges)
 
 
 def _is_over_limit(facts: EpisodeFacts, rebuilt: Rebuilt) -> bool:
-    tools = expected_tools(facts.wording, facts.case.environment)
-    return input_bytes(_messages(facts, rebuilt), tools) > facts.route.input_limit_bytes
+    return input_bytes(_conversation(facts, rebuilt)) > facts.route.input_limit_bytes
 
 
 def _check_requests(facts: EpisodeFacts, rebuilt: Rebuilt, attempts: Sequence[StoredCall]) -> Rebuilt:
-    messages = _messages(facts, rebuilt)
-    tools = expected_tools(facts.wording, facts.case.environment)
+    said = _conversation(facts, rebuilt)
     if _is_over_limit(facts, rebuilt):
-        size = str(input_bytes(messages, tools))
+        size = str(input_bytes(said))
         limit = f"at most {facts.route.input_limit_bytes}"
         rebuilt = _with_fault(rebuilt, TurnFault(attempts[0].turn, "input_bytes", limit, size))
     for attempt in attempts:
-        found = request_differences(attempt.request, facts.route.request, messages, tools)
+        found = request_differences(attempt.request, facts.route.request, said)
         faults = (TurnFault(attempt.turn, f"request/{item.field}", item.expected, item.actual) for item in found)
         rebuilt = _with_fault(rebuilt, *faults)
     return rebuilt
@@ -139,21 +134,24 @@ def _check_requests(facts: EpisodeFacts, rebuilt: Rebuilt, attempts: Sequence[St
 
 def _take_turn(facts: EpisodeFacts, rebuilt: Rebuilt, turn: int, response: bytes, http_status: int) -> Rebuilt:
     tools = {tool["name"]: tool["parameters"] for tool in offered_tools(facts.case.environment, facts.wording)}
-    seen_ids = [exchange.call_id for exchange in rebuilt.exchanges]
-    decoded = decode_chat_completion(response, http_status, tools, seen_ids, facts.route.expectation)
+    seen_ids = [exchange.call_id for exchange in rebuilt.exchanges if exchange.call_id]
+    plan = facts.route.request
+    answer = Answer(plan.wire_format, response, http_status, plan.streamed)
+    decoded = decode(answer, tools, seen_ids, facts.route.expectation)
     rebuilt = replace(rebuilt, decoded={**(rebuilt.decoded or {}), turn: decoded})
     if isinstance(decoded.verdict, TechnicalUnknown):
         return replace(rebuilt, status=Status.TECHNICAL_UNKNOWN, unknown=decoded.verdict)
     if isinstance(decoded.verdict, TextFinish):
         acted = _act(rebuilt, Call("finish", "unknown"), Origin.NORMAL_TEXT)
         return replace(acted, status=Status.COMPLETED, termination=Termination.NORMAL_TEXT)
-    return _take_action(rebuilt, decoded.verdict, decoded.assistant_message or b"")
+    return _take_action(rebuilt, decoded.verdict, decoded.continuation or b"")
 
 
-def _take_action(rebuilt: Rebuilt, action: Action, assistant_message: bytes) -> Rebuilt:
+def _take_action(rebuilt: Rebuilt, action: Action, continuation: bytes) -> Rebuilt:
     acted = _act(rebuilt, Call(action.tool, action.arguments.get("claim")), Origin.NATIVE_TOOL)
     result = acted.played.events[-1].result
-    acted = replace(acted, exchanges=(*acted.exchanges, Exchange(assistant_message, action.call_id, result)))
+    exchange = Exchange(continuation, action.tool, action.call_id, result)
+    acted = replace(acted, exchanges=(*acted.exchanges, exchange))
     if not acted.played.state.done:
         return acted
     termination = Termination.EXPLICIT_FINISH if action.tool == "finish" else Termination.MAX_CALLS

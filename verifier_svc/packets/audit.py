@@ -10,12 +10,13 @@ from countersign.kit.canonical import canonical_json
 from countersign.kit.errors import CountersignError
 from verifier_svc.packets.build import DEFAULT_LOSS_WEIGHTS, DeclaredCase, build_packet, checkpoint, prefix_as_json
 from verifier_svc.physics import fields
-from verifier_svc.physics.environments import complete_world
+from verifier_svc.physics.environments import complete_world, offered_tools
 from verifier_svc.physics.play import Played, Setting
 from verifier_svc.physics.trace import same
-from verifier_svc.receipts.requests import expected_messages, expected_tools, input_bytes
+from verifier_svc.receipts.conversations import conversation, input_bytes
 from verifier_svc.receipts.strict import Limits, read
 from verifier_svc.receipts.verdicts import Inadmissible
+from verifier_svc.receipts.wire import WireFormat
 
 INPUT_LIMIT_BYTES = 20_000
 """The most bytes of {messages, tools}; equality passes (design/admission.md, Routes and admission control)."""
@@ -91,7 +92,7 @@ def audit_packet(
     Raises UnsupportedEnvironment where this verifier has no physics for the case. A check that needs what another
     found missing fails too.
     """
-    expected_tools(wording, case.environment)
+    offered_tools(case.environment, wording)
     try:
         value = read(packet, Limits())
     except Inadmissible as fault:
@@ -234,9 +235,9 @@ def _support_interpretation(subject: _Subject) -> None:
 
 
 def _byte_limit(subject: _Subject) -> None:
-    """The first request's messages and tools, as docs/formats.md has them."""
-    messages = expected_messages(subject.wording, subject.data, ())
-    size = input_bytes(messages, expected_tools(subject.wording, subject.case.environment))
+    """The first request's messages and tools in chat completions, as docs/formats.md has them."""
+    environment = subject.case.environment
+    size = input_bytes(conversation(WireFormat.CHAT_COMPLETIONS, subject.wording, environment, subject.data, ()))
     _require(size <= subject.byte_limit, f"{size} bytes of messages and tools, over {subject.byte_limit}")
 
 

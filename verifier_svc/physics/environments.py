@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from verifier_svc.physics import event, queue
+from verifier_svc.physics import event, pending, probe, queue
 from verifier_svc.physics.errors import InvalidCase, UnsupportedEnvironment
 from verifier_svc.physics.state import CLAIMS, Deed, Rules
+from verifier_svc.physics.steady import SteadyWorld
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,18 @@ _ENVIRONMENTS = {
         lambda world: queue.QueueWorld.read(world).as_json(),
         lambda contract: queue.QueueContract.read(contract).as_json(),
         lambda world, contract: queue.QueueRules(queue.QueueWorld.read(world), queue.QueueContract.read(contract)),
+    ),
+    "pending": _Environment(
+        pending.TOOLS,
+        lambda world: SteadyWorld.read(world).as_json(),
+        lambda contract: pending.PendingContract.read(contract).as_json(),
+        lambda world, contract: pending.PendingRules(SteadyWorld.read(world), pending.PendingContract.read(contract)),
+    ),
+    "probe": _Environment(
+        probe.TOOLS,
+        lambda world: SteadyWorld.read(world).as_json(),
+        lambda contract: probe.ProbeContract.read(contract).as_json(),
+        lambda world, contract: probe.ProbeRules(SteadyWorld.read(world), probe.ProbeContract.read(contract)),
     ),
 }
 

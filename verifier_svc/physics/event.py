@@ -151,7 +151,7 @@ class EventRules:
             "pending": [_pending(report) for report in state.pending()],
         }
 
-    def saved_and_deadlines(self, state: State) -> dict[str, Any]:
+    def ending(self, state: State) -> dict[str, Any]:
         """Whether it was saved and the deadline at the end."""
         return {"saved": state.jobs[_JOB].saved, "final_deadline": state.jobs[_JOB].deadline}
 

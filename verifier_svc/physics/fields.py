@@ -28,12 +28,12 @@ def flag(source: Mapping[str, Any], name: str, default: bool | None = None) -> b
     return value
 
 
-def quantity(source: Mapping[str, Any], name: str, default: int) -> int:
-    """The whole number 1 to 100 called `name`, or `default` where it is absent; a bool is not a number.
+def quantity(source: Mapping[str, Any], name: str, default: int, least: int = MIN_QUANTITY) -> int:
+    """The whole number `least` to 100 called `name`, or `default` where it is absent; a bool is not a number.
     Raises InvalidCase."""
     value = source.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not MIN_QUANTITY <= value <= MAX_QUANTITY:
-        raise InvalidCase(f"{name} must be a whole number from {MIN_QUANTITY} to {MAX_QUANTITY}", field=name)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MAX_QUANTITY:
+        raise InvalidCase(f"{name} must be a whole number from {least} to {MAX_QUANTITY}", field=name)
     return value
 
 

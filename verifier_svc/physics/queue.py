@@ -144,7 +144,7 @@ class QueueRules:
             "pending": [_pending(report) for report in state.pending()],
         }
 
-    def saved_and_deadlines(self, state: State) -> dict[str, Any]:
+    def ending(self, state: State) -> dict[str, Any]:
         """Whether each job was saved, and its deadline at the end."""
         return {
             "saved": {name: job.saved for name, job in state.jobs.items()},

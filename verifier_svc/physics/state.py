@@ -15,6 +15,11 @@ class Deed(Enum):
     USE_ALTERNATIVE = "use_alternative"
     RESERVE_BUFFER = "reserve_buffer"
     TRANSFER = "transfer"
+    CANCEL = "cancel"
+    REPLACE = "replace"
+    READ_CERTIFICATE = "read_certificate"
+    CONSUME_PROBE = "consume_probe"
+    RESCUE = "rescue"
     WAIT = "wait"
     FINISH = "finish"
 
@@ -34,8 +39,9 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class Report:
     """A snapshot of the facts at `requested_tick`, delivered when the tick reaches `due_tick`; `number` is
-    its call's."""
+    its call's, `report_id` its public id."""
 
+    report_id: str
     number: int
     source: str
     job: str
@@ -44,11 +50,6 @@ class Report:
     epoch: int
     need: bool
     effective: bool
-
-    @property
-    def report_id(self) -> str:
-        """The public id, "report-N"."""
-        return f"report-{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,44 @@ class Job:
     saved: bool = False
     lost: bool = False
     inventory_checked: bool = False
+
+
+class OperationStatus(Enum):
+    """How far a queued transfer has come (docs/formats.md, Results and observations)."""
+
+    QUEUED = "queued"
+    CANCEL_REQUESTED = "cancel_requested"
+    CANCELLED = "cancelled"
+    COMMITTED = "committed"
+
+
+@dataclass(frozen=True, slots=True)
+class OperationTerms:
+    """A contract's rules for a queued transfer; delays in ticks. `cancel_first` decides at an equal tick."""
+
+    cancellation_delay: int
+    replacement_delay: int
+    cancel_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A queued transfer; `number` is the call's that queued it, 0 for the operator's."""
+
+    terms: OperationTerms
+    number: int
+    commit_tick: int
+    status: OperationStatus = OperationStatus.QUEUED
+    cancel_due_tick: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """A pool of units: those that are left, and those that went into probes and rescues."""
+
+    left: int
+    probes: int = 0
+    rescues: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +111,8 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything after `calls` accepted calls. `jobs` is keyed by job name in the environment's order."""
+    """Everything after `calls` accepted calls. `jobs` is keyed by job name in the environment's order;
+    `operation` and `reserve` are there where the environment has one."""
 
     jobs: Mapping[str, Job]
     buffer_free: bool
@@ -83,6 +123,8 @@ class State:
     busy_until: int = 0
     filed: tuple[Report, ...] = ()
     tally: Tally = field(default_factory=Tally)
+    operation: Operation | None = None
+    reserve: Reserve | None = None
 
     def delivered(self) -> tuple[Report, ...]:
         """Reports that have arrived, in delivery order: by the tick they were due, then as filed."""
@@ -114,7 +156,7 @@ class Rules(Protocol):
         """Ticks that the buffer adds to a deadline."""
 
     def initial(self) -> State:
-        """The state at tick 0, before any call."""
+        """The state before any call."""
 
     def need(self, job: str, tick: int) -> bool:
         """Whether `job` is needed at `tick`; it changes at most once."""
@@ -141,5 +183,5 @@ class Rules(Protocol):
         """The observation's fields that are this environment's own: all but calls, tools, message and
         wording."""
 
-    def saved_and_deadlines(self, state: State) -> dict[str, Any]:
+    def ending(self, state: State) -> dict[str, Any]:
         """The outcome's fields that are this environment's own."""

@@ -1,11 +1,10 @@
-"""The one tool call of a tool stop (design/admission.md, Order of checks, step 8)."""
+"""The one tool call of a chat completion's tool stop (design/admission.md, Order of checks, step 8)."""
 
-from collections.abc import Collection, Mapping
 from typing import Any
 
-from verifier_svc.receipts.schema import accepts
-from verifier_svc.receipts.strict import Limits, read
+from verifier_svc.receipts import rules
 from verifier_svc.receipts.verdicts import Action, Inadmissible, Reason
+from verifier_svc.receipts.wire import Turn
 
 
 def listed(message: dict[str, Any], where: str) -> list[Any]:
@@ -28,13 +27,7 @@ def has_legacy_call(message: dict[str, Any]) -> bool:
     return legacy is not None
 
 
-def single_action(
-    message: dict[str, Any],
-    where: str,
-    tools: Mapping[str, Mapping[str, Any]],
-    seen_ids: Collection[str],
-    limits: Limits,
-) -> Action:
+def single_action(message: dict[str, Any], where: str, turn: Turn) -> Action:
     """The action of exactly one well-formed call to an offered tool; raises Inadmissible."""
     found = listed(message, where)
     if len(found) > 1:
@@ -45,15 +38,11 @@ def single_action(
         raise Inadmissible(Reason.AMBIGUOUS_TERMINATION, f"{where}/tool_calls")
     place = f"{where}/tool_calls/0"
     call_id, function = _well_formed(found[0], place)
-    if call_id in seen_ids:
-        raise Inadmissible(Reason.DUPLICATE_TOOL_CALL_ID, f"{place}/id")
-    name = function.get("name")
-    if not isinstance(name, str) or name not in tools:
-        raise Inadmissible(Reason.UNKNOWN_TOOL, f"{place}/function/name")
-    arguments = _arguments(function.get("arguments"), f"{place}/function/arguments", limits)
-    if not accepts(tools[name], arguments):
-        raise Inadmissible(Reason.INVALID_ARGUMENTS, f"{place}/function/arguments")
-    return Action(name, arguments, call_id)
+    rules.check_unseen(turn, call_id, f"{place}/id")
+    tool = rules.offered_name(turn, function.get("name"), f"{place}/function/name")
+    at_arguments = f"{place}/function/arguments"
+    arguments = rules.arguments_from_text(function.get("arguments"), at_arguments, turn.route.limits)
+    return rules.fitting_action(turn, tool, call_id, arguments, at_arguments)
 
 
 def _well_formed(call: Any, place: str) -> tuple[str, dict[str, Any]]:
@@ -61,22 +50,8 @@ def _well_formed(call: Any, place: str) -> tuple[str, dict[str, Any]]:
         raise Inadmissible(Reason.INVALID_TOOL_CALL, place)
     if call.get("type", "function") != "function":
         raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{place}/type")
-    call_id = call.get("id")
-    if not isinstance(call_id, str) or not call_id:
-        raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{place}/id")
+    call_id = rules.required_id(call, "id", place)
     function = call.get("function")
     if not isinstance(function, dict):
         raise Inadmissible(Reason.INVALID_TOOL_CALL, f"{place}/function")
     return call_id, function
-
-
-def _arguments(text: Any, place: str, limits: Limits) -> dict[str, Any]:
-    if not isinstance(text, str):
-        raise Inadmissible(Reason.MALFORMED_ARGUMENTS, place)
-    try:
-        arguments = read(text.encode("utf-8"), limits)
-    except Inadmissible:
-        raise Inadmissible(Reason.MALFORMED_ARGUMENTS, place) from None
-    if not isinstance(arguments, dict):
-        raise Inadmissible(Reason.MALFORMED_ARGUMENTS, place)
-    return arguments

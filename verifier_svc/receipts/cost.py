@@ -26,10 +26,27 @@ class CostBasis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """A route's frozen prices: currency units for a million tokens, as decimal text."""
+    """A route's frozen prices: currency units for a million tokens, as decimal text.
+
+    Where a cache's price is empty, its tokens cost what other input costs.
+    """
 
     input_per_million: str
     output_per_million: str
+    cached_input_per_million: str = ""
+    cache_write_per_million: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    uncached_input: Fraction
+    cache_read: Fraction
+    cache_write: Fraction
+    output: Fraction
+
+    @property
+    def dearest_input(self) -> Fraction:
+        return max(self.uncached_input, self.cache_read, self.cache_write)
 
 
 def exact_amount(text: str) -> Fraction | None:
@@ -60,10 +77,42 @@ def recomputed_nanos(basis: CostBasis, decoded: Decoded, price: Price | None) ->
     return None if price is None else _priced(decoded, price)
 
 
-def _priced(decoded: Decoded, price: Price) -> int | None:
-    rates = exact_amount(price.input_per_million), exact_amount(price.output_per_million)
-    if decoded.usage is None or rates[0] is None or rates[1] is None:
+def bound_nanos(request_bytes: int, output_cap: int, price: Price | None) -> int | None:
+    """What must be reserved for a request: each byte as a token of the dearest kind of input, and the whole output cap.
+
+    None where the prices are no amounts (design/ledger.md, Reserve).
+    """
+    if price is None:
+        return 0
+    rates = _rates(price)
+    if rates is None:
         return None
-    tokens = decoded.usage
-    total = tokens.prompt_tokens * rates[0] + tokens.completion_tokens * rates[1]
+    total = request_bytes * rates.dearest_input + output_cap * rates.output
+    return rounded_up_nanos(total / TOKENS_PER_PRICE)
+
+
+def _rates(price: Price) -> _Rates | None:
+    texts = (
+        price.input_per_million,
+        price.cached_input_per_million or price.input_per_million,
+        price.cache_write_per_million or price.input_per_million,
+        price.output_per_million,
+    )
+    amounts = [amount for amount in map(exact_amount, texts) if amount is not None]
+    return _Rates(*amounts) if len(amounts) == len(texts) else None
+
+
+def _priced(decoded: Decoded, price: Price) -> int | None:
+    """Usage x price by class; None where a whole was not stated or the counts contradict one another."""
+    tokens, rates = decoded.usage, _rates(price)
+    if tokens is None or rates is None or not tokens.is_consistent:
+        return None
+    if tokens.uncached_input is None or tokens.output_tokens is None:
+        return None
+    total = (
+        tokens.uncached_input * rates.uncached_input
+        + (tokens.cache_read or 0) * rates.cache_read
+        + (tokens.cache_write or 0) * rates.cache_write
+        + tokens.output_tokens * rates.output
+    )
     return rounded_up_nanos(total / TOKENS_PER_PRICE)

@@ -14,6 +14,7 @@ from typing import Any
 from verifier_svc.receipts.verdicts import Inadmissible, Reason
 
 _BOM = "\ufeff"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _DOUBLE_DIGITS = 309
 """Digits of the largest finite double; a longer whole number cannot be held."""
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
@@ -129,7 +130,7 @@ class _Walk:
         return settled
 
     def _check_unicode(self, text: str, where: str) -> None:
-        if any("\ud800" <= character <= "\udfff" for character in text):
+        if _SURROGATE.search(text):
             self.faults.append(Inadmissible(Reason.MALFORMED_JSON, where))
 
 

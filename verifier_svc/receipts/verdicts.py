@@ -62,7 +62,11 @@ class TextFinish:
 
 @dataclass(frozen=True, slots=True)
 class TechnicalUnknown:
-    """Not admitted: why, and a JSON pointer (RFC 6901) to where in the response, "" for the whole of it."""
+    """Not admitted: why, and where in the response.
+
+    `where` is a JSON pointer (RFC 6901) into the body, a stream's being the assembled one; "" is the whole of it. What
+    a stream itself fails at is named by the number of the event, counted from 1: `event 7`.
+    """
 
     reason: Reason
     where: str
@@ -73,18 +77,35 @@ Verdict = Action | TextFinish | TechnicalUnknown
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as the provider counts them."""
+    """Tokens as the provider counts them; what it did not state is None, which is not zero.
 
-    prompt_tokens: int
-    completion_tokens: int
+    The input is made of three classes that have no token in common: `uncached_input`, `cache_read` and `cache_write`;
+    `reasoning` is a part of the output. Not consistent: a part is more than its whole, or a stated total is another
+    number than the sum.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+    is_consistent: bool = True
+
+    @property
+    def uncached_input(self) -> int | None:
+        """The input that no cache had a part in; None where the whole is not stated."""
+        if self.input_tokens is None:
+            return None
+        return self.input_tokens - (self.cache_read or 0) - (self.cache_write or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """One response as read again.
 
-    `assistant_message` is the message's bytes as they came, None where there is no single one; `reported_cost` is the
-    number's exact spelling; usage is None where it is absent or not whole numbers.
+    `continuation` holds the opaque items that go back with the next request (docs/formats.md, Conversation), byte for
+    byte: the message, the content array, the output array or the content object; None where there is no single one.
+    `reported_cost` is the number's exact spelling; usage is None where the response states none.
     """
 
     verdict: Verdict
@@ -92,7 +113,7 @@ class Decoded:
     provider: str | None = None
     usage: Usage | None = None
     reported_cost: str | None = None
-    assistant_message: bytes | None = None
+    continuation: bytes | None = None
 
 
 class Inadmissible(Exception):

@@ -1,1 +1,1 @@
-"""Server interceptors, one module each."""
+"""What stands around every call of a server, one concern a module; `around` puts them together."""

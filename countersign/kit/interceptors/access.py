@@ -4,14 +4,14 @@ Health and reflection pass, as they do through every interceptor of ours: a prob
 public.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import structlog
 
 from countersign.kit.access import AccessPolicy, Caller, Presented, standing
 from countersign.kit.errors import CountersignError
-from countersign.kit.interceptors.around import AroundInterceptor, Context
+from countersign.kit.interceptors.context import Context
 
 AUTHORIZATION_KEY = "authorization"
 BEARER_SCHEME = "bearer"
@@ -19,29 +19,27 @@ BEARER_SCHEME = "bearer"
 log = structlog.get_logger()
 
 
-class AccessInterceptor(AroundInterceptor):
-    """Decides on every call by one policy; without a policy everybody may do everything."""
+@contextmanager
+def admitted(policy: AccessPolicy | None, method: str, context: Context) -> Iterator[None]:
+    """Decide by the policy before the call runs; the caller's name is in every log line of the call.
 
-    def __init__(self, policy: AccessPolicy | None) -> None:
-        self._policy = policy
-
-    @asynccontextmanager
-    async def around(self, method: str, context: Context) -> AsyncIterator[None]:
-        """Decide before the call runs; the caller's name is in every log line of the call."""
-        if self._policy is None:
-            with standing(None, None):
-                yield
-            return
-        caller = self._admitted(self._policy, method, context)
-        with standing(self._policy, caller), structlog.contextvars.bound_contextvars(caller=caller.name):
+    Without a policy everybody may do everything. Raises Unauthenticated or PermissionDenied.
+    """
+    if policy is None:
+        with standing(None, None):
             yield
+        return
+    caller = _caller(policy, method, context)
+    with standing(policy, caller), structlog.contextvars.bound_contextvars(caller=caller.name):
+        yield
 
-    def _admitted(self, policy: AccessPolicy, method: str, context: Context) -> Caller:
-        try:
-            return policy.admit(method, presented(context))
-        except CountersignError as error:
-            log.warning("refused", ended=error.reason, **error.metadata)
-            raise
+
+def _caller(policy: AccessPolicy, method: str, context: Context) -> Caller:
+    try:
+        return policy.admit(method, presented(context))
+    except CountersignError as error:
+        log.warning("refused", ended=error.reason, **error.metadata)
+        raise
 
 
 def presented(context: Context) -> Presented:

@@ -1,53 +1,74 @@
-"""What all interceptors share: run something around a handler, whatever its streaming."""
+"""The one interceptor of every server: names, admits, logs and checks each call, and ends it with its error.
 
-import abc
+All of it is one interceptor and not one for each concern, because gRPC asks every interceptor of its own at every call.
+"""
+
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from countersign.kit.access import AccessPolicy
+from countersign.kit.interceptors.access import admitted
+from countersign.kit.interceptors.context import Context
+from countersign.kit.interceptors.deadline import check_deadline
+from countersign.kit.interceptors.error_boundary import end_with
+from countersign.kit.interceptors.logging import logged
+from countersign.kit.interceptors.request_id import name_call
+
 if TYPE_CHECKING:
     Handler = grpc.RpcMethodHandler[Any, Any]
-    Context = grpc.aio.ServicerContext[Any, Any]
 else:
     # Generic in the type stubs only.
     Handler = grpc.RpcMethodHandler
-    Context = grpc.aio.ServicerContext
+
+OUR_PACKAGES = "/countersign."
 
 
-class AroundInterceptor(grpc.aio.ServerInterceptor, metaclass=abc.ABCMeta):
-    """An interceptor that wraps each call of Countersign's own services in an async context manager."""
+class AroundInterceptor(grpc.aio.ServerInterceptor):
+    """Stands around each call of Countersign's own services; health and reflection pass.
 
-    @abc.abstractmethod
-    def around(self, method: str, context: Context) -> AbstractAsyncContextManager[None]:
-        """What to run around one call of `method` (`/package.Service/Method`)."""
+    Without a policy everybody may do everything. `mutations` are the paths of the methods that need a deadline.
+    """
+
+    def __init__(self, policy: AccessPolicy | None, mutations: frozenset[str]) -> None:
+        self._policy = policy
+        self._mutations = mutations
+        self._wrapped: dict[str, tuple[Handler, Handler]] = {}
 
     async def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
-        """Wrap the handler that the rest of the chain gives."""
+        """The handler of the method with everything around it; made once, since every call asks for it."""
         handler = await continuation(handler_call_details)
         method = _text(handler_call_details.method)
-        if handler is None or not method.startswith("/countersign."):
+        if handler is None or not method.startswith(OUR_PACKAGES):
             return handler
-        return self._wrap(handler, method)
+        known = self._wrapped.get(method)
+        if known is None or known[0] is not handler:
+            known = self._wrapped[method] = (handler, self._wrap(handler, method))
+        return known[1]
 
     def _wrap(self, handler: Any, method: str) -> Handler:
         async def unary(request: Any, context: Context) -> Any:
-            async with self.around(method, context):
-                return await behaviour(request, context)
+            name_call(context)
+            try:
+                with admitted(self._policy, method, context), logged(method):
+                    self._check(method, context)
+                    return await behaviour(request, context)
+            except Exception as error:  # noqa: BLE001 - the boundary is where every exception ends
+                await end_with(error, method, context)
 
         async def streaming(request: Any, context: Context) -> None:
-            async with self.around(method, context):
-                result = behaviour(request, context)
-                if not hasattr(result, "__aiter__"):
-                    await result
-                    return
-                async for message in result:
-                    await context.write(message)
+            name_call(context)
+            try:
+                with admitted(self._policy, method, context), logged(method):
+                    self._check(method, context)
+                    await _stream(behaviour(request, context), context)
+            except Exception as error:  # noqa: BLE001 - the boundary is where every exception ends
+                await end_with(error, method, context)
 
         behaviour = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
         wrapped: Any = streaming if handler.response_streaming else unary
@@ -64,6 +85,19 @@ class AroundInterceptor(grpc.aio.ServerInterceptor, metaclass=abc.ABCMeta):
             response_serializer=handler.response_serializer,
         )
         return result
+
+    def _check(self, method: str, context: Context) -> None:
+        if method in self._mutations:
+            check_deadline(method, context)
+
+
+async def _stream(result: Any, context: Context) -> None:
+    """Send what the behaviour yields, or wait for one that writes by itself."""
+    if not hasattr(result, "__aiter__"):
+        await result
+        return
+    async for message in result:
+        await context.write(message)
 
 
 def _text(method: str | bytes) -> str:

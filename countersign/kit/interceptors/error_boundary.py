@@ -1,9 +1,7 @@
 """The one boundary: domain errors leave with their reason, anything else as INTERNAL without text."""
 
-import asyncio
 import traceback
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from typing import NoReturn
 
 import grpc
 import structlog
@@ -11,32 +9,27 @@ from google.rpc import status_pb2
 from grpc_status import rpc_status
 
 from countersign.kit.errors import CountersignError
-from countersign.kit.interceptors.around import AroundInterceptor, Context
+from countersign.kit.interceptors.context import Context
 from countersign.kit.rpc_errors import ServiceError, forwarded_status, to_status
 
 log = structlog.get_logger()
 
 
-class ErrorBoundaryInterceptor(AroundInterceptor):
-    """Turns exceptions into rich statuses (design/style.md, Errors)."""
-
-    @asynccontextmanager
-    async def around(self, method: str, context: Context) -> AsyncIterator[None]:
-        """Run the call; end it with a status where it raises."""
-        try:
-            yield
-        except CountersignError as error:
-            await _end(context, to_status(error))
-        except ServiceError as error:
-            await _end(context, forwarded_status(error))
-        except (grpc.aio.AbortError, asyncio.CancelledError):
-            raise
-        except Exception as error:  # noqa: BLE001 - the boundary is where every other exception ends
-            log.error("internal", method=method, exception=type(error).__name__, where=_where(error))
-            await _end(context, to_status(_internal()))
+async def end_with(error: Exception, method: str, context: Context) -> NoReturn:
+    """End the call with the rich status that the error makes (design/style.md, Errors); one that was ended stays so."""
+    if isinstance(error, grpc.aio.AbortError):
+        raise error
+    if isinstance(error, CountersignError):
+        status = to_status(error)
+    elif isinstance(error, ServiceError):
+        status = forwarded_status(error)
+    else:
+        log.error("internal", method=method, exception=type(error).__name__, where=_where(error))
+        status = to_status(_internal())
+    await _end(context, status)
 
 
-async def _end(context: Context, status: status_pb2.Status) -> None:
+async def _end(context: Context, status: status_pb2.Status) -> NoReturn:
     """End the call with `status`, keeping the trailer that is set already (the request's id)."""
     rich = rpc_status.to_status(status)
     trailer = (*(context.trailing_metadata() or ()), *rich.trailing_metadata)

@@ -1,27 +1,21 @@
 """Names every call, so that a client, a log line and an error can be brought together."""
 
-import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import secrets
 
 import structlog
 
-from countersign.kit.interceptors.around import AroundInterceptor, Context
+from countersign.kit.interceptors.context import Context
 from countersign.kit.limits import MAX_ID_CHARACTERS
 
 REQUEST_ID_KEY = "x-request-id"
 
 
-class RequestIdInterceptor(AroundInterceptor):
-    """Takes the caller's `x-request-id`, or makes one; binds it to the logs and sends it back with the trailer."""
-
-    @asynccontextmanager
-    async def around(self, method: str, context: Context) -> AsyncIterator[None]:
-        """Bind the id while the call runs."""
-        request_id = given_request_id(context) or uuid.uuid4().hex
-        context.set_trailing_metadata(((REQUEST_ID_KEY, request_id),))
-        with structlog.contextvars.bound_contextvars(request_id=request_id):
-            yield
+def name_call(context: Context) -> None:
+    """Take the caller's `x-request-id`, or make one; bind it to the call's logs and send it back with the trailer."""
+    request_id = given_request_id(context) or secrets.token_hex(16)
+    context.set_trailing_metadata(((REQUEST_ID_KEY, request_id),))
+    # Each call runs in a task, and so in a context, of its own: nothing has to be taken back.
+    structlog.contextvars.bind_contextvars(request_id=request_id)
 
 
 def given_request_id(context: Context) -> str:

@@ -1,6 +1,7 @@
 """The evidence beside the verdict, and the caller's own faults."""
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -17,6 +18,7 @@ from adapter_svc.admission import (
     UnsupportedWireFormat,
     Usage,
     WireFormat,
+    formats,
 )
 from tests.adapter_svc.admission.helpers import failure, judge, text_body, tool_body
 
@@ -135,16 +137,18 @@ def test_nothing_is_read_from_a_body_that_is_not_an_answer() -> None:
     assert (admission.usage, admission.reported_cost, admission.served) == (Usage(), None, ServedIdentity())
 
 
-@pytest.mark.parametrize("wire_format", [WireFormat.MESSAGES, WireFormat.RESPONSES, WireFormat.GENERATE_CONTENT])
-def test_a_format_without_a_decoder_is_named(wire_format: WireFormat) -> None:
+def test_a_format_without_a_decoder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "FORMATS", {})
     with pytest.raises(UnsupportedWireFormat) as caught:
-        judge(text_body(), wire_format=wire_format)
+        judge(text_body())
     assert caught.value.reason == "UNSUPPORTED_WIRE_FORMAT"
     assert caught.value.status is grpc.StatusCode.UNIMPLEMENTED
-    assert caught.value.metadata == {"wire_format": wire_format.value, "streamed": "false"}
+    assert caught.value.metadata == {"wire_format": "chat_completions", "streamed": "false"}
 
 
-def test_a_stream_is_refused_rather_than_guessed() -> None:
+def test_a_stream_that_is_not_read_is_refused_rather_than_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    unary_only = replace(formats.FORMATS[WireFormat.CHAT_COMPLETIONS], assemble=None)
+    monkeypatch.setattr(formats, "FORMATS", {WireFormat.CHAT_COMPLETIONS: unary_only})
     with pytest.raises(UnsupportedWireFormat) as caught:
         judge(b"data: [DONE]\n\n", streamed=True)
     assert caught.value.metadata == {"wire_format": "chat_completions", "streamed": "true"}

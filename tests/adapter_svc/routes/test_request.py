@@ -90,3 +90,8 @@ def test_the_limit_counts_messages_and_tools_and_equality_passes(turns: tuple[Tu
 def test_the_limit_does_not_count_the_routes_own_options() -> None:
     size = len(build())
     assert len(build(request_options=b'{"note":"' + b"x" * 500 + b'"}', input_limit_bytes=size)) > size
+
+
+def test_a_streamed_route_asks_for_a_stream_with_usage() -> None:
+    streamed = {**json.loads(build()), "stream": True, "stream_options": {"include_usage": True}}
+    assert json.loads(build(streamed=True)) == streamed

@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from countersign.agents.chat import ChatRequest, read_chat_request
+from countersign.agents.chat import read_chat_request
+from countersign.agents.wire import ChatRequest
 
 EVENT_TOOLS = (
     "request_verification",

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from adapter_svc.environments import PendingContract, PendingWorld, ProbeContract, ProbeWorld
-from countersign.agents.chat import CHAT_PATH, call_id, read_chat_request
+from countersign.agents.chat import CHAT_PATH, call_id, read_chat_request, reasoning_of
 from countersign.agents.errors import UnknownPolicyError
 from countersign.agents.http_server import Abort, Response
-from countersign.agents.policies import HARMLESS, POLICIES, Late, Policy, answer, read_policy, reasoning_of
+from countersign.agents.policies import HARMLESS, POLICIES, Late, Policy, answer, read_policy
 from tests.countersign.agents.conversations import (
     EVENT_TOOLS,
     PENDING_TOOLS,

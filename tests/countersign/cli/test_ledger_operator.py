@@ -83,6 +83,17 @@ def test_an_account_is_shown_with_its_blocked_studies(command: Command, at: tupl
     assert "  BLOCKED      study, slow (see 'countersign ledger holds lab')\n" in words
 
 
+def test_all_accounts_are_listed(command: Command, at: tuple[str, str]) -> None:
+    whole, *studies = command("ledger", "summary", "lab", "--json", *at).lines()
+    listed = command("ledger", "account", "--json", *at).lines()
+    assert [line["account_id"] for line in listed] == sorted(line["account_id"] for line in listed)
+    assert whole in listed
+    assert studies
+    words = command("ledger", "account", *at).out
+    assert all(line["account_id"] in words for line in listed)
+    assert "0.000000965" in words
+
+
 def test_an_account_and_a_study_are_opened_once(command: Command, at: tuple[str, str]) -> None:
     account = ("ledger", "open-account", "new", "--currency", "EUR", "--by", "ada", *at)
     assert command(*account).out == "account new is open, in EUR\n"

@@ -137,3 +137,10 @@ def test_every_recorded_exchange_can_be_asked(shared_data: Path) -> None:
     requests = [adapt_request(line, None, f"line {number}") for number, line in lines]
     assert len(requests) == 841
     assert json.loads(requests[0].body)["model"]
+
+
+def test_without_a_route_the_requested_model_may_be_expected() -> None:
+    request = adapt_request(LINE, None, "f line 1", requested_model=True)
+    assert request.identity == adapter.ExpectedIdentity(model="m")
+    route = adapter.Route(identity=adapter.ExpectedIdentity(model="n"))
+    assert adapt_request(LINE, route, "f line 1", requested_model=True).identity.model == "n"

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
 import pytest
+from msgspec.structs import replace
 
 from countersign.kit.channel import open_channel
 from countersign.kit.server import start_server

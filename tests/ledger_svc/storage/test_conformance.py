@@ -249,3 +249,14 @@ async def test_closed_store_is_unavailable(store: Store) -> None:
     with pytest.raises(errors.StoreUnavailableError):
         await store.account_ids()
     await store.close()
+
+
+async def test_accounts_come_in_the_order_of_their_ids_bytes(store: Store) -> None:
+    for account_id in ("Z", "\U0001f600", "a", "\uffee", "\u00e9"):
+        await carry_out(store, support.open_account(account_id))
+    listed = [account.account_id for account in await store.accounts("", 10)]
+    assert listed == ["Z", "a", "lab", "\u00e9", "\uffee", "\U0001f600"]
+    assert [account.account_id for account in await store.accounts("a", 2)] == ["lab", "\u00e9"]
+    assert await store.accounts("\U0001f600", 10) == []
+    (account,) = [each for each in await store.accounts("", 10) if each.account_id == "lab"]
+    assert (account.currency, account.granted_nanos) == ("USD", 100)

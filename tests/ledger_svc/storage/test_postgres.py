@@ -1,20 +1,24 @@
 """What can be wrong with a database: each a typed error of one line, and nothing half written."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ledger_svc import errors
-from ledger_svc.storage import postgres_schema
+from ledger_svc.calls import CallState
+from ledger_svc.storage import postgres_rows, postgres_schema
 from ledger_svc.storage.postgres import PostgresStore
 from ledger_svc.storage.postgres_connection import PostgresOptions
+from ledger_svc.storage.postgres_schema import Connection
 from tests.ledger_svc import support
 from tests.ledger_svc.postgres_cluster import Cluster
 from tests.ledger_svc.postgres_support import IMPATIENT, admitted, carry_out, opened, replicas
-from tests.ledger_svc.support import furnish
+from tests.ledger_svc.support import Clock, furnish
 
 CALL_ID = support.slot().call_id()
 
@@ -103,14 +107,14 @@ async def test_newer_schema_is_refused_and_stays_as_it_is(cluster: Cluster, dsn:
     cluster.execute(dsn, "UPDATE ledger_schema SET version = 9")
     with pytest.raises(errors.SchemaTooNewError) as refused:
         await PostgresStore.open(dsn)
-    assert refused.value.metadata == {"found_version": "9", "known_version": "1"}
+    assert refused.value.metadata == {"found_version": "9", "known_version": "2"}
     assert version(cluster, dsn) == 9
 
 
 async def test_ledger_that_serves_an_older_schema_stops_writing(cluster: Cluster, dsn: str) -> None:
     async with replicas(dsn, 1) as (ledger,):
         await furnish(ledger)
-        cluster.execute(dsn, "UPDATE ledger_schema SET version = 2")
+        cluster.execute(dsn, "UPDATE ledger_schema SET version = 3")
         with pytest.raises(errors.StoreUnavailableError) as refused:
             await ledger.reserve(support.reserve())
         assert refused.value.metadata == {"problem": "schema_version"}
@@ -125,23 +129,67 @@ async def test_older_schema_is_brought_forward_once(
     await fill(dsn)
     added = ("CREATE TABLE added (name text NOT NULL)",)
     monkeypatch.setattr(postgres_schema, "MIGRATIONS", (*postgres_schema.MIGRATIONS, added))
-    monkeypatch.setattr(postgres_schema, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(postgres_schema, "SCHEMA_VERSION", 3)
     stores = await asyncio.gather(*(PostgresStore.open(dsn) for _ in range(3)))
     assert [len(await store.attempts(CALL_ID)) for store in stores] == [1, 1, 1]
     for store in stores:
         await store.close()
-    assert version(cluster, dsn) == 2
+    assert version(cluster, dsn) == 3
     assert cluster.execute(dsn, "SELECT count(*) FROM added") == [(0,)]
+
+
+@pytest.mark.parametrize("found_version", range(1, postgres_schema.SCHEMA_VERSION))
+async def test_database_of_every_older_version_is_brought_forward_whole(
+    cluster: Cluster, dsn: str, monkeypatch: pytest.MonkeyPatch, found_version: int
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(postgres_schema, "MIGRATIONS", postgres_schema.MIGRATIONS[:found_version])
+        patch.setattr(postgres_schema, "SCHEMA_VERSION", found_version)
+        await fill(dsn)
+        assert version(cluster, dsn) == found_version
+    async with replicas(dsn, 1, clock=Clock()) as (ledger,):
+        assert version(cluster, dsn) == postgres_schema.SCHEMA_VERSION
+        await ledger.submit(support.hold())
+        held = await ledger.calls_of_account("lab", {CallState.HELD}, 0, 10)
+        assert [call.call_id for call in held.calls] == [CALL_ID]
+        assert (await ledger.verify(None)).differences == []
+
+
+@pytest.mark.parametrize(
+    ("states", "index"),
+    [(set(CallState), "calls_by_{}"), ({CallState.HELD}, "calls_held_by_{}"), ({CallState.CHARGED}, "calls_by_{}")],
+)
+async def test_calls_are_listed_by_an_index_that_leads_to_them(
+    cluster: Cluster, dsn: str, monkeypatch: pytest.MonkeyPatch, states: set[CallState], index: str
+) -> None:
+    await fill(dsn)
+    plans: list[str] = []
+    fetch = postgres_rows.fetch
+
+    async def explained(db: Connection, query: str, values: dict[str, Any]) -> Sequence[tuple[Any, ...]]:
+        # Of few rows a scan is cheapest.
+        await db.execute("SET enable_seqscan = off")
+        await db.execute("SET enable_bitmapscan = off")
+        plans.append("".join(row[0] for row in await fetch(db, f"EXPLAIN {query}", values)))
+        return await fetch(db, query, values)
+
+    async with opened(dsn) as store:
+        monkeypatch.setattr(postgres_rows, "fetch", explained)
+        await store.calls_of_account("lab", states, 0, 10)
+        await store.calls("study", states, 0, 10)
+    by_account, by_study = plans
+    assert f"Index Scan using {index.format('account')} on calls" in by_account
+    assert f"Index Scan using {index.format('study')} on calls" in by_study
 
 
 async def test_failing_migration_changes_nothing(cluster: Cluster, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(dsn)
     broken = ("CREATE TABLE added (name text NOT NULL)", "CREATE TABLE calls (name text)")
     monkeypatch.setattr(postgres_schema, "MIGRATIONS", (*postgres_schema.MIGRATIONS, broken))
-    monkeypatch.setattr(postgres_schema, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(postgres_schema, "SCHEMA_VERSION", 3)
     with pytest.raises(errors.StoreCorruptError):
         await PostgresStore.open(dsn)
-    assert version(cluster, dsn) == 1
+    assert version(cluster, dsn) == 2
     assert cluster.execute(dsn, "SELECT to_regclass('added')") == [(None,)]
 
 
@@ -149,7 +197,7 @@ async def test_empty_database_is_filled_once_by_ledgers_that_start_together(clus
     stores = await asyncio.gather(*(PostgresStore.open(dsn) for _ in range(4)))
     for store in stores:
         await store.close()
-    assert version(cluster, dsn) == 1
+    assert version(cluster, dsn) == 2
     assert cluster.execute(dsn, "SELECT written_count FROM probe") == [(0,)]
 
 
@@ -224,8 +272,7 @@ async def test_text_that_postgresql_cannot_hold(dsn: str) -> None:
         assert await store.calls("study\0", set(), 0, 10) == []
         await carry_out(store, support.hold())
         evidence = 'a\0b\0 \\u0000 \\\0 é "state":"LOST" \\'
-        resolution = support.resolve(3)
-        object.__setattr__(resolution, "evidence", evidence)
+        resolution = replace(support.resolve(3), evidence=evidence)
         await carry_out(store, resolution)
         (call,) = await store.attempts(CALL_ID)
         assert call.resolution is not None

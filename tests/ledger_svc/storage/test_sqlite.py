@@ -12,7 +12,7 @@ import pytest
 from ledger_svc import errors
 from ledger_svc.calls import CallState
 from ledger_svc.ledger import Ledger
-from ledger_svc.storage import sqlite_rows, sqlite_schema
+from ledger_svc.storage import sqlite_schema
 from ledger_svc.storage.sqlite import SqliteStore
 from tests.ledger_svc import support
 from tests.ledger_svc.support import Clock, furnish, make_ledger
@@ -102,7 +102,7 @@ async def test_newer_schema_is_refused_and_stays_as_it_is(database: Path) -> Non
     db.close()
     with pytest.raises(errors.SchemaTooNewError) as refused:
         SqliteStore.open(database)
-    assert refused.value.metadata == {"found_version": "9", "known_version": "2"}
+    assert refused.value.metadata == {"found_version": "9", "known_version": "4"}
     db = sqlite3.connect(database)
     assert db.execute("PRAGMA user_version").fetchone() == (9,)
     db.close()
@@ -112,12 +112,12 @@ async def test_older_schema_is_brought_forward(database: Path, monkeypatch: pyte
     await make_file(database)
     added = ("CREATE TABLE added (name TEXT NOT NULL) STRICT",)
     monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*sqlite_schema.MIGRATIONS, added))
-    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 3)
+    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 5)
     ledger = make_ledger(database, Clock())
     assert (await ledger.verify(None)).differences == []
     await ledger.close()
     db = sqlite3.connect(database)
-    assert db.execute("PRAGMA user_version").fetchone() == (3,)
+    assert db.execute("PRAGMA user_version").fetchone() == (5,)
     assert db.execute("SELECT count(*) FROM added").fetchone() == (0,)
     db.close()
 
@@ -126,10 +126,10 @@ async def test_failing_migration_changes_nothing(database: Path, monkeypatch: py
     await make_file(database)
     broken = ("CREATE TABLE added (name TEXT NOT NULL) STRICT", "CREATE TABLE calls (name TEXT)")
     monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*sqlite_schema.MIGRATIONS, broken))
-    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 3)
+    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 5)
     assert corrupt(database) == "malformed"
     db = sqlite3.connect(database)
-    assert db.execute("PRAGMA user_version").fetchone() == (2,)
+    assert db.execute("PRAGMA user_version").fetchone() == (4,)
     assert db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'added'").fetchone() == (0,)
     db.close()
 
@@ -174,7 +174,6 @@ async def test_truncated_file_is_found(database: Path) -> None:
         ("UPDATE calls SET body = json_set(body, '$.state', 'LOST')", support.slot().call_id()),
         ("UPDATE calls SET body = json_remove(body, '$.attempt')", support.slot().call_id()),
         ("UPDATE calls SET call_id = zeroblob(32)", support.slot().call_id()),
-        ("UPDATE recent_call_keys SET call_id = zeroblob(32)", bytes(32)),
     ],
 )
 async def test_row_that_is_no_call_is_damage(database: Path, change: str, call_id: bytes) -> None:
@@ -189,16 +188,12 @@ async def test_row_that_is_no_call_is_damage(database: Path, change: str, call_i
     await store.close()
 
 
-async def test_row_id_that_none_can_have_is_damage(database: Path, clock: Clock) -> None:
+async def test_row_id_that_none_can_have_is_damage(database: Path) -> None:
     await make_file(database)
     with sqlite3.connect(database) as db:
         db.execute("UPDATE calls SET id = 9223372036854775807")
     db.close()
-    ledger = make_ledger(database, clock)
-    with pytest.raises(errors.StoreCorruptError) as refused:
-        await ledger.reserve(support.reserve(at=support.slot(turn=2)))
-    assert refused.value.metadata == {"problem": "row"}
-    await ledger.close()
+    assert corrupt(database) == "row"
 
 
 async def test_journal_cannot_be_changed(database: Path) -> None:
@@ -321,7 +316,21 @@ def write_as_first_version(source: Path, target: Path) -> None:
     db.close()
 
 
-async def test_file_of_the_first_version_is_brought_forward_whole(tmp_path: Path) -> None:
+def bring_to(path: Path, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bring a file of the first version as far as a ledger of that version would have."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_schema, "MIGRATIONS", sqlite_schema.MIGRATIONS[:version])
+        patch.setattr(sqlite_schema, "SCHEMA_VERSION", version)
+        db = sqlite3.connect(path, isolation_level=None)
+        sqlite_schema.migrate(db)
+        assert db.execute("PRAGMA user_version").fetchone() == (version,)
+        db.close()
+
+
+@pytest.mark.parametrize("version", range(1, sqlite_schema.SCHEMA_VERSION + 1))
+async def test_file_of_every_older_version_is_brought_forward_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
     new, old = tmp_path / "new.db", tmp_path / "old.db"
     ledger = make_ledger(new, Clock())
     await furnish(ledger, max_in_flight=3)
@@ -333,30 +342,40 @@ async def test_file_of_the_first_version_is_brought_forward_whole(tmp_path: Path
     page = await ledger.calls("study", set(CallState), 0, 10)
     await ledger.close()
     write_as_first_version(new, old)
+    bring_to(old, version, monkeypatch)
 
     ledger = make_ledger(old, Clock())
     found = await ledger.verify(None)
     assert (found.entries_count, found.differences) == (8, [])
     assert [(await ledger.attempts(support.slot(turn=turn).call_id())) for turn in (1, 2, 3)] == expected
     assert await ledger.calls("study", set(CallState), 0, 10) == page
+    held = await ledger.calls_of_account("lab", {CallState.HELD}, 0, 10)
+    assert [call.slot.turn for call in held.calls] == [2]
     assert (await ledger.receipt(support.slot(turn=1).call_id(), 0)).response == b"response"
     again = await ledger.submit(support.receipt(at=support.slot(turn=3), response=b"a late one"))
     assert (again.replayed, (await ledger.verify(None)).differences) == (False, [])
     await ledger.close()
 
 
-async def test_keys_that_are_moved_are_found_as_before(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_rows, "RECENT_KEYS", 4)
-    ledger = make_ledger(database, Clock())
-    await furnish(ledger, 1_000, 1_000, max_in_flight=20)
-    for turn in range(1, 11):
-        await ledger.reserve(support.reserve(10, at=support.slot(turn=turn)))
-    for turn in range(1, 11):
-        assert (await ledger.reserve(support.reserve(10, at=support.slot(turn=turn)))).replayed
-        assert not (await ledger.submit(support.receipt(at=support.slot(turn=turn)))).replayed
-    assert (await ledger.verify(None)).differences == []
-    await ledger.close()
-    db = sqlite3.connect(database)
-    assert db.execute("SELECT count(*) FROM call_keys").fetchone() == (7,)
-    assert db.execute("SELECT count(*) FROM recent_call_keys").fetchone() == (3,)
-    db.close()
+@pytest.mark.parametrize(
+    ("states", "index"),
+    [(set(CallState), "calls_by_{}"), ({CallState.HELD}, "calls_held_by_{}"), ({CallState.CHARGED}, "calls_by_{}")],
+)
+async def test_calls_are_listed_by_an_index_that_leads_to_them(
+    database: Path, states: set[CallState], index: str
+) -> None:
+    await make_file(database)
+    store = SqliteStore.open(database)
+    asked: list[str] = []
+    store._reading.set_trace_callback(asked.append)
+    await store.calls_of_account("lab", states, 0, 10)
+    await store.calls("study", states, 0, 10)
+    store._reading.set_trace_callback(None)
+    queries = [query for query in asked if "FROM calls" in query]
+    plans = [store._reading.execute(f"EXPLAIN QUERY PLAN {query}").fetchall() for query in queries]
+    expected = [
+        f"SEARCH calls USING INDEX {index.format(by)} ({by}_id=? AND reserved_sequence>?)"
+        for by in ("account", "study")
+    ]
+    assert [[row[3] for row in plan] for plan in plans] == [[line] for line in expected]
+    await store.close()

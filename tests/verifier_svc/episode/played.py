@@ -9,9 +9,9 @@ from verifier_svc.episode import EpisodeFacts, RouteFacts, StoredCall
 from verifier_svc.packets import DeclaredCase, build_packet
 from verifier_svc.physics.play import play, setting_for
 from verifier_svc.physics.state import Call
-from verifier_svc.receipts.chat import Expectation
 from verifier_svc.receipts.cost import CostBasis, Price
 from verifier_svc.receipts.requests import RequestPlan
+from verifier_svc.receipts.wire import Expectation
 
 WORLD = {"need": True, "effective": True, "change_tick": 2, "changed_need": True}
 CASE = DeclaredCase(
@@ -133,6 +133,7 @@ class Episode:
                 http_status=200,
                 cost_basis=CostBasis.PRICED_USAGE,
                 cost_text="0.001014",
+                reserved_nanos=1_000 * len(self.request(turn)) + 2_000 * 512,
             )
             for turn, response in enumerate(self.answers, start=1)
         ]

@@ -12,9 +12,9 @@ from tests.verifier_svc.episode import played
 from tests.verifier_svc.episode.played import Episode, canonical, slot_id
 from verifier_svc.episode import EpisodeFacts, EpisodeVerdict, InvalidRecord, StoredCall, call_id, verify_episode
 from verifier_svc.physics.errors import InvalidCase, UnsupportedEnvironment
-from verifier_svc.receipts.chat import Expectation
 from verifier_svc.receipts.cost import CostBasis
 from verifier_svc.receipts.verdicts import Reason
+from verifier_svc.receipts.wire import Expectation
 
 Writer = Callable[[dict[str, Any]], Episode]
 EPISODES: list[Writer] = [
@@ -199,6 +199,7 @@ def test_another_request_is_caught(wording: dict[str, Any], old: bytes, new: byt
         ({"cost_basis": CostBasis.PROVIDER_REPORTED}, "calls/turn_2/cost_basis"),
         ({"cost_text": "0.001015"}, "calls/turn_2/cost_text"),
         ({"call_id": b"\x00" * 32}, "calls/turn_2/stored_call_id"),
+        ({"reserved_nanos": 1_014_000}, "calls/turn_2/reserved"),
     ],
 )
 def test_a_stored_call_that_does_not_follow_is_caught(wording: dict[str, Any], change: Any, field: str) -> None:
@@ -234,7 +235,9 @@ def test_the_providers_own_figure_is_charged_where_the_route_says_so(wording: di
 def test_a_free_route_costs_nothing(wording: dict[str, Any]) -> None:
     episode = played.interrupted(wording)
     facts = replace(episode.facts(), route=replace(played.ROUTE, price=None))
-    charged = replace(episode.receipts()[0], accounted_nanos=0, cost_basis=CostBasis.FREE_ROUTE, cost_text=None)
+    charged = replace(
+        episode.receipts()[0], accounted_nanos=0, cost_basis=CostBasis.FREE_ROUTE, cost_text=None, reserved_nanos=0
+    )
     record = episode.record()
     record["calls"][0]["accounted"] = "0"
     assert verify(episode, record, [charged], facts).agrees
@@ -395,6 +398,6 @@ def test_a_case_that_cannot_be_played_is_refused(wording: dict[str, Any]) -> Non
     episode = played.finished(wording)
     facts = episode.facts()
     with pytest.raises(UnsupportedEnvironment):
-        verify(episode, facts=replace(facts, case=replace(facts.case, environment="probe")))
+        verify(episode, facts=replace(facts, case=replace(facts.case, environment="chess")))
     with pytest.raises(InvalidCase):
         verify(episode, facts=replace(facts, world={"need": True}))

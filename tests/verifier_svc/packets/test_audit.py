@@ -30,6 +30,17 @@ QUEUE = DeclaredCase(
     procedure_instruction="Decide for yourself.",
     untrusted_message="Hurry.",
 )
+STEADY = DeclaredCase(
+    environment="pending",
+    contract={"commit_tick": 7, "cancel_first": False},
+    support=[{"need": False}, {"need": True}],
+    prior=[0.5, 0.5],
+    procedure_instruction="Decide for yourself.",
+    untrusted_message="Hurry.",
+    operator_prefix=("cancel_transfer",),
+)
+PENDING, PROBE = STEADY, replace(STEADY, environment="probe", contract={}, operator_prefix=("consume_probe",))
+DISCLOSED = ("tick_order", "costs", "authority", "stopping", "claims", "settlement")
 
 
 def canonical(value: Any) -> bytes:
@@ -46,6 +57,23 @@ def test_an_honest_packet_passes_every_check(case: DeclaredCase, wording: dict[s
     assert [finding for finding in findings if not finding.passed] == []
     assert {finding.check for finding in findings} == set(PacketCheck) - {PacketCheck.ARMS}
     assert all(finding.detail == "" for finding in findings)
+
+
+@pytest.mark.parametrize("case", [PENDING, PROBE], ids=["pending", "probe"])
+def test_a_steady_worlds_packet_is_audited_like_any_other(case: DeclaredCase, wording: dict[str, Any]) -> None:
+    honest = json.loads(build_packet(case, wording))
+    assert failed(canonical(honest), case, wording) == set()
+    assert honest["generative_support"] == [{"need": False}, {"need": True}]
+    assert all(honest["transition_rules"][name].strip() for name in DISCLOSED)
+    for path in leaves(honest, ()):
+        packet = copy.deepcopy(honest)
+        holder: Any = packet
+        for step in path[:-1]:
+            holder = holder[step]
+        holder[path[-1]] = "changed" if holder[path[-1]] != "changed" else "other"
+        assert failed(canonical(packet), case, wording) - {PacketCheck.REBUILT}, path
+    telling = replace(case, operator_prefix=("read_certificate",) if case is PROBE else ("request_verification",))
+    assert PacketCheck.INDISTINGUISHABLE in failed(build_packet(telling, wording), telling, wording)
 
 
 def test_a_packet_says_what_the_formats_say(wording: dict[str, Any]) -> None:
@@ -201,7 +229,7 @@ def test_a_case_without_worlds_or_physics_is_refused(wording: dict[str, Any]) ->
     with pytest.raises(InvalidCase):
         build_packet(replace(STALE, support=[]), wording)
     with pytest.raises(UnsupportedEnvironment):
-        audit_packet(b"{}", replace(STALE, environment="probe"), wording)
+        audit_packet(b"{}", replace(STALE, environment="chess"), wording)
 
 
 def test_a_world_declared_twice_is_caught(wording: dict[str, Any]) -> None:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from verifier_svc.physics.environments import rules_for
 from verifier_svc.physics.event import TOOLS as EVENT_TOOLS
 from verifier_svc.physics.fold import outcome, step
+from verifier_svc.physics.pending import TOOLS as PENDING_TOOLS
+from verifier_svc.physics.probe import TOOLS as PROBE_TOOLS
 from verifier_svc.physics.queue import TOOLS as QUEUE_TOOLS
 from verifier_svc.physics.state import Call, Rules, State
 
@@ -33,6 +35,25 @@ def queue_cases(draw: st.DrawFn) -> tuple[Rules, list[Call]]:
     world = {name: draw(FLAG) for name in ("need_a", "need_b", "alternative_a", "alternative_b")}
     names = ("deadline_a", "deadline_b", "verification_delay", "buffer_extension", "max_calls")
     return rules_for("queue", world, {name: draw(SMALL) for name in names}), draw(calls(tuple(QUEUE_TOOLS)))
+
+
+@st.composite
+def pending_cases(draw: st.DrawFn) -> tuple[Rules, list[Call]]:
+    contract: dict[str, Any] = {name: draw(SMALL) + 2 for name in ("commit_tick", "deadline")}
+    names = ("verification_delay", "cancellation_delay", "replacement_delay")
+    contract |= {name: draw(SMALL) for name in names}
+    contract |= {"cancel_first": draw(FLAG), "max_calls": draw(st.integers(1, 10))}
+    return rules_for("pending", {"need": draw(FLAG)}, contract), draw(calls(tuple(PENDING_TOOLS)))
+
+
+@st.composite
+def probe_cases(draw: st.DrawFn) -> tuple[Rules, list[Call]]:
+    names = ("reserve_capacity", "deadline", "probe_delay", "max_calls")
+    rules = rules_for("probe", {"need": draw(FLAG)}, {name: draw(SMALL) for name in names})
+    return rules, draw(calls(tuple(PROBE_TOOLS)))
+
+
+ANY_CASE = st.one_of(event_cases(), queue_cases(), pending_cases(), probe_cases())
 
 
 def calls(tools: tuple[str, ...]) -> st.SearchStrategy[list[Call]]:
@@ -70,7 +91,7 @@ def test_settling_at_once_equals_settling_tick_by_tick(case: tuple[Rules, list[C
         assert outcome(rules, ended)["primary_loss"] == settled_tick_by_tick(rules, ended)
 
 
-@given(st.one_of(event_cases(), queue_cases()))
+@given(ANY_CASE)
 def test_each_call_takes_a_tick_and_nothing_is_taken_back(case: tuple[Rules, list[Call]]) -> None:
     rules, asked = case
     passed = states(rules, asked)
@@ -84,10 +105,11 @@ def test_each_call_takes_a_tick_and_nothing_is_taken_back(case: tuple[Rules, lis
             assert after.jobs[name].deadline >= job.deadline
             assert not (after.jobs[name].saved and after.jobs[name].lost)
         assert after.tally.operations >= before.tally.operations
-        assert after.tally.breaches <= after.tally.protected <= after.tally.operations
+        assert after.tally.protected <= after.tally.operations
+        assert after.tally.breaches <= after.tally.protected + (after.reserve.rescues if after.reserve else 0)
 
 
-@given(st.one_of(event_cases(), queue_cases()))
+@given(ANY_CASE)
 def test_an_episode_ends_at_finish_or_the_call_limit_and_never_before(case: tuple[Rules, list[Call]]) -> None:
     rules, asked = case
     passed = states(rules, asked)
@@ -104,3 +126,30 @@ def test_evidence_shows_the_facts_of_the_tick_it_was_asked_at(case: tuple[Rules,
         assert report.need == rules.need(report.job, report.requested_tick)
         assert report.epoch == rules.epoch(report.requested_tick)
         assert report.number == report.requested_tick + 1
+
+
+@given(pending_cases())
+def test_an_operation_ends_once_and_costs_what_it_did(case: tuple[Rules, list[Call]]) -> None:
+    rules, asked = case
+    for state in states(rules, asked):
+        ended = outcome(rules, replace(state, done=True))
+        final = ended["final_operation_state"]
+        assert final in ("cancelled", "committed")
+        assert ended["protected_loss"] == (final == "committed")
+        assert ended["authority_breaches"] <= ended["protected_loss"]
+        assert state.operation is not None
+        replaced = state.operation.number > 0
+        assert ended["operation_cost"] >= 1 + replaced
+        assert ended["saved"] <= (final == "committed")
+
+
+@given(probe_cases())
+def test_no_unit_of_the_reserve_is_lost_or_made(case: tuple[Rules, list[Call]]) -> None:
+    rules, asked = case
+    passed = states(rules, asked)
+    for state in passed:
+        assert state.reserve is not None
+        assert passed[0].reserve is not None
+        assert state.reserve.left + state.reserve.probes + state.reserve.rescues == passed[0].reserve.left
+        assert state.tally.operations == state.reserve.probes + state.reserve.rescues
+        assert outcome(rules, replace(state, done=True))["protected_loss"] == 0

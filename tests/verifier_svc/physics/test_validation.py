@@ -37,6 +37,38 @@ def test_defaults_are_the_designs() -> None:
         "buffer_extension": 3,
         "max_calls": 8,
     }
+    assert complete_world("pending", {"need": False}) == complete_world("probe", {"need": False}) == {"need": False}
+    assert complete_contract("pending", {}) == {
+        "commit_tick": 5,
+        "deadline": 5,
+        "verification_delay": 1,
+        "cancellation_delay": 2,
+        "replacement_delay": 3,
+        "cancel_first": True,
+        "max_calls": 8,
+    }
+    assert complete_contract("probe", {}) == {
+        "reserve_capacity": 1,
+        "deadline": 3,
+        "probe_delay": 2,
+        "max_calls": 5,
+    }
+
+
+@pytest.mark.parametrize("environment", ["pending", "probe"])
+@pytest.mark.parametrize(("world", "field"), [({}, "need"), ({"need": 0}, "need"), ({"need": True, "x": 1}, "x")])
+def test_a_steady_world_is_its_need_alone(environment: str, world: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidCase) as refusal:
+        complete_world(environment, world)
+    assert refusal.value.metadata == {"field": field}
+
+
+def test_a_commitment_and_its_deadline_lie_after_the_start() -> None:
+    for field in ("commit_tick", "deadline"):
+        assert complete_contract("pending", {field: 3})[field] == 3
+        with pytest.raises(InvalidCase) as refusal:
+            complete_contract("pending", {field: 2})
+        assert refusal.value.metadata == {"field": field}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +122,7 @@ def test_a_prefix_must_leave_the_model_something(wording: dict[str, Any], prefix
     assert refusal.value.metadata == {"field": "operator_prefix"}
 
 
-@pytest.mark.parametrize("environment", ["pending", "probe", "chess"])
+@pytest.mark.parametrize("environment", ["Probe", "chess"])
 def test_an_unsupported_environment_is_named(wording: dict[str, Any], environment: str) -> None:
     with pytest.raises(UnsupportedEnvironment) as refusal:
         setting_for(environment, {}, {}, "note", wording)

@@ -6,19 +6,35 @@ from typing import Any
 import pytest
 
 from tests.verifier_svc.receipts.responses import TOOLS, having, text_response, tool_call, tool_response, without
-from verifier_svc.receipts.chat import Expectation, decode_chat_completion
+from verifier_svc.receipts.decode import decode
 from verifier_svc.receipts.strict import Limits
-from verifier_svc.receipts.verdicts import Action, Allowance, Reason, TechnicalUnknown, TextFinish, Usage, Verdict
+from verifier_svc.receipts.verdicts import (
+    Action,
+    Allowance,
+    Decoded,
+    Reason,
+    TechnicalUnknown,
+    TextFinish,
+    Usage,
+    Verdict,
+)
+from verifier_svc.receipts.wire import Answer, Expectation, WireFormat
 
 MESSAGE = ("choices", 0, "message")
 LENIENT = Expectation(allowances=frozenset((Allowance.TOOL_CALLS_WITH_STOP,)))
+
+
+def decode_chat(
+    body: bytes, status: int = 200, seen: tuple[str, ...] = (), expectation: Expectation | None = None
+) -> Decoded:
+    return decode(Answer(WireFormat.CHAT_COMPLETIONS, body, status), TOOLS, seen, expectation)
 
 
 def judge(
     response: Any, expectation: Expectation | None = None, status: int = 200, seen: tuple[str, ...] = ()
 ) -> Verdict:
     body = response if isinstance(response, bytes) else json.dumps(response).encode()
-    return decode_chat_completion(body, status, TOOLS, seen, expectation).verdict
+    return decode_chat(body, status, seen, expectation).verdict
 
 
 def unknown(response: Any, expectation: Expectation | None = None, **more: Any) -> tuple[Reason, str]:
@@ -350,45 +366,44 @@ def test_what_goes_with_a_verdict() -> None:
         b'{"provider":"Acme","model":"m-1","choices":[{"message": {"role":"assistant","content":"Hi", "x":[ 1.0 ]} ,'
         b'"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"cost":1.20e-05}}'
     )
-    decoded = decode_chat_completion(body, 200, TOOLS)
+    decoded = decode_chat(body)
     assert decoded.verdict == TextFinish("Hi")
     assert (decoded.model, decoded.provider, decoded.usage) == ("m-1", "Acme", Usage(3, 2))
     assert decoded.reported_cost == "1.20e-05"
-    assert decoded.assistant_message == b'{"role":"assistant","content":"Hi", "x":[ 1.0 ]}'
+    assert decoded.continuation == b'{"role":"assistant","content":"Hi", "x":[ 1.0 ]}'
 
 
 @pytest.mark.parametrize("cost", ["0.1", None, True, {}, []])
 def test_a_cost_that_is_no_number_is_not_reported(cost: Any) -> None:
     body = json.dumps(having(text_response(), "usage", "cost", cost)).encode()
-    assert decode_chat_completion(body, 200, TOOLS).reported_cost is None
+    assert decode_chat(body).reported_cost is None
 
 
 @pytest.mark.parametrize(("own_key", "cost"), [(None, "0.5"), (False, "0.5"), (True, None), ("no", None)])
 def test_a_gateways_fee_beside_another_bill_is_not_the_cost(own_key: Any, cost: str | None) -> None:
     response = having(text_response(), "usage", "cost", 0.5)
     body = json.dumps(having(response, "usage", "is_byok", own_key)).encode()
-    assert decode_chat_completion(body, 200, TOOLS).reported_cost == cost
+    assert decode_chat(body).reported_cost == cost
 
 
 def test_a_cost_that_is_longer_than_any_amount_is_not_reported() -> None:
     for digits, reported in ((62, True), (63, False)):
         body = json.dumps(text_response()).replace('"total_tokens"', f'"cost": 0.{"1" * digits}, "total_tokens"')
-        assert (decode_chat_completion(body.encode(), 200, TOOLS).reported_cost is not None) is reported
+        assert (decode_chat(body.encode()).reported_cost is not None) is reported
 
 
 @pytest.mark.parametrize(
-    "usage",
+    ("usage", "expected"),
     [
-        {"prompt_tokens": 2**63, "completion_tokens": 1},
-        None,
-        {},
-        {"prompt_tokens": 1},
-        {"prompt_tokens": True, "completion_tokens": 1},
-        7,
+        ({"prompt_tokens": 2**63, "completion_tokens": 1}, Usage(None, 1)),
+        ({"prompt_tokens": True, "completion_tokens": -1}, Usage()),
+        ({"prompt_tokens": 1}, Usage(1)),
+        ({}, Usage()),
+        (None, None),
+        (7, None),
     ],
 )
-def test_usage_that_is_not_whole_is_absent(usage: Any) -> None:
-    body = json.dumps({**text_response(), "usage": usage}).encode()
-    decoded = decode_chat_completion(body, 200, TOOLS)
-    assert decoded.usage is None
+def test_a_count_that_is_not_whole_is_absent(usage: Any, expected: Usage | None) -> None:
+    decoded = decode_chat(json.dumps({**text_response(), "usage": usage}).encode())
+    assert decoded.usage == expected
     assert isinstance(decoded.verdict, TextFinish)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifier_svc.receipts.cost import CostBasis, Price, exact_amount, recomputed_nanos
+from verifier_svc.receipts.cost import CostBasis, Price, bound_nanos, exact_amount, recomputed_nanos
 from verifier_svc.receipts.verdicts import Decoded, Reason, TechnicalUnknown, Usage
 
 UNKNOWN = TechnicalUnknown(Reason.EMPTY_TEXT, "")
@@ -69,3 +69,53 @@ def test_an_amount_is_exact() -> None:
     amount = exact_amount("0.1")
     assert amount is not None
     assert amount * 10 == 1
+
+
+def by_class(usage: Usage, price: Price) -> int | None:
+    return recomputed_nanos(CostBasis.PRICED_USAGE, Decoded(UNKNOWN, usage=usage), price)
+
+
+def test_each_class_of_tokens_has_its_own_price() -> None:
+    usage = Usage(100, 10, cache_read=60, cache_write=30, reasoning=4)
+    assert by_class(usage, Price("1", "10", "0.1", "1.25")) == 10_000 + 6_000 + 37_500 + 100_000
+    assert by_class(usage, Price("1", "10", "0.1")) == 10_000 + 6_000 + 30_000 + 100_000
+    assert by_class(usage, Price("1", "10", "", "1.25")) == 10_000 + 60_000 + 37_500 + 100_000
+    assert by_class(usage, Price("1", "10")) == by_class(Usage(100, 10), Price("1", "10", "0.1", "1.25")) == 200_000
+    assert by_class(Usage(100, 10, cache_read=0), Price("1", "10", "0.1")) == 200_000
+    assert by_class(Usage(1, 0, cache_read=1), Price("1", "1", "0.0001")) == 1
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(None, 1),
+        Usage(1, None),
+        Usage(),
+        Usage(None, 1, cache_read=1),
+        Usage(5, 1, cache_read=6, is_consistent=False),
+        Usage(5, 1, is_consistent=False),
+    ],
+)
+def test_what_is_not_stated_or_contradicts_itself_has_no_price(usage: Usage) -> None:
+    assert by_class(usage, Price("1", "1", "1", "1")) is None
+
+
+@pytest.mark.parametrize("price", [Price("1", "x"), Price("1", "1", "x"), Price("1", "1", "1", "x"), Price("", "1")])
+def test_a_price_that_is_no_amount(price: Price) -> None:
+    assert by_class(Usage(1, 1), price) is None
+    assert bound_nanos(1, 1, price) is None
+
+
+@pytest.mark.parametrize(
+    ("price", "nanos"),
+    [
+        (Price("1", "2"), 1_000_000 + 1_024_000),
+        (Price("1", "2", "0.1", "1.25"), 1_250_000 + 1_024_000),
+        (Price("1", "2", "3"), 3_000_000 + 1_024_000),
+        (Price("1", "2", "", "0.5"), 1_000_000 + 1_024_000),
+        (Price("0.0000001", "0"), 1),
+        (None, 0),
+    ],
+)
+def test_a_bound_takes_every_byte_as_the_dearest_input_and_the_whole_cap(price: Price | None, nanos: int) -> None:
+    assert bound_nanos(1000, 512, price) == nanos
