@@ -37,7 +37,7 @@ def refused(*arguments: object) -> str:
 
 def test_a_paid_study_goes_from_its_plan_to_its_report(lab: Lab, builders: Sequence[str], tmp_path: Path) -> None:
     served = lab.provider.url("paid", answers(completion("I stop here.")))
-    plan = lab.plan("paid", [route("paid", served)], readiness="required", comparators="unsolved", grant="10.00")
+    plan = lab.plan("paid", [route("paid", served)], readiness="required", grant="10.00")
     folder, addresses = tmp_path / "paid", lab.stack.addresses()
     ledger = ("--ledger", lab.stack.ledger.address)
     frozen = succeed("study", "freeze", plan, "--out", folder, *builders)
@@ -53,6 +53,8 @@ def test_a_paid_study_goes_from_its_plan_to_its_report(lab: Lab, builders: Seque
     assert lab.provider.received("paid") == []
     checked = succeed("study", "check", folder, "--probe", *addresses)
     assert checked["ready"]
+    solved = next(one["evidence"]["templates"] for one in checked["items"] if one["item"] == "comparators")
+    assert list(solved["queue"]) == ["certificate", "expected_loss"]
     assert len(lab.provider.received("paid")) == 1
     priced = succeed("study", "price", folder, *ledger, *builders)
     assert priced["sufficient"]
