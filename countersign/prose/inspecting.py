@@ -80,7 +80,8 @@ async def examine(environ: Mapping[str, str], values: Values) -> list[dict[str, 
         if wanted in (None, about["harness"]):
             ready = about["trouble"] is None and any(about["auth_profiles"].values())
             trouble = about["trouble"] or "no auth profile's variables are set"
-            checks.append(_check(f"harness {about['harness']}", ready, trouble))
+            # Nobody needs all of them: which is missing is said, and only the one that is asked for counts.
+            checks.append(_check(f"harness {about['harness']}", ready, trouble, needed=wanted is not None))
     return checks
 
 
@@ -93,5 +94,5 @@ async def _check_adapter(values: Values) -> dict[str, Any]:
         return _check("adapter", False, error.detail)
 
 
-def _check(name: str, well: bool, otherwise: str) -> dict[str, Any]:
-    return {"check": name, "well": well, "detail": None if well else otherwise}
+def _check(name: str, well: bool, otherwise: str, *, needed: bool = True) -> dict[str, Any]:
+    return {"check": name, "well": well, "needed": needed, "detail": None if well else otherwise}

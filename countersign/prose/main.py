@@ -145,7 +145,7 @@ class _Command:
             writer.put("".join(f"{_row_text(row)}\n" for row in rows).encode())
         else:
             reporter.show_rows(rows)
-        troubled = subcommand == "doctor" and not all(row["well"] for row in rows)
+        troubled = subcommand == "doctor" and not all(row["well"] or not row["needed"] for row in rows)
         return FACTS[Code.HARNESS_UNAVAILABLE].status if troubled else 0
 
 

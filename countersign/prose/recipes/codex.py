@@ -23,6 +23,8 @@ def _build(request: Request) -> Launch:
     if len(options["developer_instructions"]) > MAX_ARGUMENT_BYTES // 4:
         raise ProseError(Code.IMAGE_TOO_LARGE, "the image is more than Codex takes as developer instructions")
     if settings.provider_base_url is not None:
+        if not request.credentials.profile.required:
+            raise ProseError(Code.TRANSPORT_UNSUPPORTED, "--provider-base-url needs an auth profile with a key")
         options |= _provider(settings.provider_base_url)
     argv = [*request.program, "exec", "--json", "--skip-git-repo-check"]
     argv += CODEX.modes[settings.permission_mode]

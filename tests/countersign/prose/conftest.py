@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,9 @@ class Answer:
 Prose = Callable[..., Answer]
 
 
-@pytest.fixture(scope="session")
-def adapter() -> Iterator[str]:
-    """The address of a real adapter."""
+@contextmanager
+def adapter_process() -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
+    """A real adapter in a process of its own, and where it listens."""
     command = [sys.executable, "-m", "adapter_svc", "--listen", "127.0.0.1:0", "--exit-with-stdin"]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=PROJECT_ROOT
@@ -63,15 +64,19 @@ def adapter() -> Iterator[str]:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        for line in process.stdout:
-            announced = json.loads(line)
-            if announced.get("event") == "listening":
-                yield announced["address"]
-                break
+        announced = (json.loads(line) for line in process.stdout)
+        yield next(one["address"] for one in announced if one.get("event") == "listening"), process
     finally:
         process.stdin.close()
         process.wait()
         process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def adapter() -> Iterator[str]:
+    """The address of a real adapter."""
+    with adapter_process() as (address, _):
+        yield address
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import pytest
 from countersign.ledger.v1 import ledger_pb2_grpc
 from countersign.prose.process_table import read_table
 from tests.conftest import PROJECT_ROOT
-from tests.countersign.prose.conftest import SECRET, Answer, Prose
+from tests.countersign.prose.conftest import SECRET, Answer, Prose, adapter_process
 
 RUNS = int(os.environ.get("COUNTERSIGN_PROSE_RUNS", "200"))
 SIGNALLED_RUNS = max(6, RUNS // 30)
@@ -166,6 +166,18 @@ def test_signals_at_any_moment_end_it_cleanly(command: Command) -> None:
         expected = {"CANCELLED": 24, None: 0} if script == "many:2000" else {"CANCELLED": 24}
         assert answer.status == expected[answer.code], number
         assert marked(answer.result["invocation_id"]) == [], number
+
+
+def test_an_adapter_that_dies_ends_the_run(command: Command) -> None:
+    with adapter_process() as (address, judge):
+        process = command.start("hang", f"--adapter={address}")
+        assert process.stdout is not None
+        seen = process.stdout.readline() + process.stdout.readline()
+        judge.kill()
+        answer = finished(process, seen)
+    assert (answer.status, answer.code) == (70, "INTERNAL_ERROR")
+    assert answer.result["supervision"]["remaining"] == 0
+    assert marked(answer.result["invocation_id"]) == []
 
 
 def test_nobody_reading_any_more_ends_the_run(command: Command) -> None:

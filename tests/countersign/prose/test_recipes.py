@@ -59,6 +59,9 @@ def test_codex() -> None:
     assert 'model_providers.prose.wire_api="responses"' in options
     assert argv[-1] == "-"
     assert launch.environment == {"OPENAI_API_KEY": SECRET, "CODEX_API_KEY": SECRET, "CODEX_HOME": "/run-folder"}
+    with pytest.raises(ProseError) as caught:
+        launch_of(HarnessName.CODEX, "cached-chatgpt-login", provider_base_url=URL)
+    assert caught.value.code is Code.TRANSPORT_UNSUPPORTED
 
 
 @pytest.mark.parametrize("harness", [HarnessName.PI, HarnessName.OMP])

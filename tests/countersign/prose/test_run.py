@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from countersign.images import shipped_image
 from countersign.prose.mock_harness import SCRIPTS
 from tests.countersign.prose.conftest import SECRET, Answer, Prose
 
@@ -186,8 +187,6 @@ def test_what_is_not_launched(prose: Prose, options: list[str], env: dict[str, s
 
 
 def test_an_image_from_a_folder(prose: Prose, workspace: Path) -> None:
-    from countersign.images import shipped_image
-
     folder = workspace / "image"
     for name, content in shipped_image("native").items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -199,6 +198,15 @@ def test_an_image_from_a_folder(prose: Prose, workspace: Path) -> None:
     (folder / "payload" / "more.md").write_bytes(b"x" * (5 * 1024 * 1024))
     answer = prose("text", f"--image={folder}")
     assert (answer.status, answer.code) == (20, "IMAGE_TOO_LARGE")
+
+
+def test_an_image_that_needs_another_channel(prose: Prose, workspace: Path) -> None:
+    folder = workspace / "image"
+    for name, content in shipped_image("native").items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content.replace(b'"system-append"', b'"user-prefix"'))
+    answer = prose("text", f"--image={folder}")
+    assert (answer.status, answer.code) == (20, "PROMPT_CHANNEL_UNSUPPORTED")
 
 
 def test_a_harness_of_another_version_is_refused(prose: Prose, workspace: Path) -> None:
@@ -302,6 +310,8 @@ def test_harness_list_and_doctor(bare: Prose, adapter: str) -> None:
     assert doctor.status == 0
     assert all(json.loads(line)["well"] for line in doctor.out.splitlines())
     assert bare("--harness=mock", "--adapter=127.0.0.1:1", "cli", "doctor").status == 10
+    assert bare("--harness=claude", f"--adapter={adapter}", "cli", "doctor", env={"PATH": "/nowhere"}).status == 10
+    assert bare(f"--adapter={adapter}", "cli", "doctor", env={"PATH": "/nowhere"}).status == 0
 
 
 def test_every_script_is_played_somewhere() -> None:
