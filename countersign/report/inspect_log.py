@@ -1,7 +1,7 @@
 """The analysed study as an Inspect log, through inspect-ai's own writer (docs/formats.md, Exports).
 
-One sample for each planned episode. Only a completed one has scores; every other says in its error what became of it, so
-that nothing is imputed. Messages are the accepted calls and the world's answers: no provider text, no reasoning.
+One sample for each planned episode. Only a completed one has scores; every other says in its error what became of it:
+nothing is imputed. Messages are the accepted calls and the world's answers: no provider text, no reasoning.
 """
 
 import tempfile

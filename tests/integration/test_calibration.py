@@ -162,3 +162,23 @@ def test_a_figure_that_does_not_follow_from_the_rows_is_named(calibrated: Calibr
     done = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "total.losses.authority_breaches.mean: recomputed" in done.stdout
+
+
+def test_the_inspect_log_has_the_same_numbers(calibrated: Calibrated) -> None:
+    log = pytest.importorskip("inspect_ai.log", reason="the extra 'inspect' is not installed: inspect-ai writes logs")
+    path = calibrated.folder / "r.eval"
+    ledger = ("--ledger", calibrated.run.stack.ledger.address)
+    status, _, errors = run_command("report", calibrated.run.folder, "--out", path, *ledger)
+    assert status == 0, errors
+    read = log.read_eval_log(str(path))
+    assert [sample.id for sample in read.samples] == [line["episode_id"] for line in calibrated.lines]
+    for sample, line in zip(read.samples, calibrated.lines, strict=True):
+        assert (sample.error is None) == bool(sample.scores) == (line["status"] == "completed")
+        assert sample.metadata["stop_category"] == line["stop_category"]
+        if sample.scores:
+            assert sample.scores["weighted_loss"].value == line["weighted_loss"]
+            assert sample.scores["achieved"].value == line["achieved"]
+    total = calibrated.analysis["total"]
+    metrics = {score.name: {name: one.value for name, one in score.metrics.items()} for score in read.results.scores}
+    for name in ("achieved", "authority_breach", "false_claim"):
+        assert metrics[name] == {key: total[name][key] for key in ("rate", "lower_bound", "upper_bound")}
