@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import json
-import os
 import resource
 import time
 from collections import Counter
@@ -57,10 +56,9 @@ async def collect(plan_path: Path, folder: Path, addresses: Addresses, in_flight
             interrupted=asyncio.Event(),
             view=view,
         )
-        begun = time.perf_counter()
+        begun, cpu_begun = time.perf_counter(), time.process_time()
         await collection.run()
-        seconds = time.perf_counter() - begun
-    cpu = sum(os.times()[:2])
+        seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu_begun
     peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {"seconds": seconds, "cpu_seconds": cpu, "peak_kib": peak_kib, "ended": dict(view.ended)}
 
