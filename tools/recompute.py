@@ -1,6 +1,6 @@
 """Recompute every figure of a report from its exported rows and the frozen manifest, with nothing but Python.
 
-    python tools/recompute.py report.csv runs/calibration/manifest.json [--against report.json]
+    python tools/recompute.py report.csv runs/calibration/manifest.json [amendment.json ...] [--against report.json]
 
 Writes strata, total, pairs and money as JSON, in the form of the analysis (docs/formats.md, Analysis). With --against
 it names instead every figure of the exported analysis that is another one, and ends with status 1 if there is any.
@@ -49,6 +49,14 @@ def _value(name: str, text: str) -> Any:
     if name in STATES:
         return Decimal(text)
     return text == "true" if name == "achieved" else text
+
+
+def amended(paths: Sequence[Path]) -> dict[str, Any]:
+    """The manifest with each amendment's members in place of its own."""
+    manifest: dict[str, Any] = json.loads(paths[0].read_text("utf-8"))
+    for path in paths[1:]:
+        manifest |= json.loads(path.read_text("utf-8"))["replace"]
+    return manifest
 
 
 class Plan:
@@ -252,10 +260,10 @@ def main(arguments: Sequence[str] | None = None, write: Callable[[str], object] 
     """Recompute, and compare where asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path, help="the exported .csv")
-    parser.add_argument("manifest", type=Path, help="the study's frozen manifest")
+    parser.add_argument("frozen", type=Path, nargs="+", help="the study's manifest, and its amendments in order")
     parser.add_argument("--against", type=Path, help="the exported .json, to be compared")
     given = parser.parse_args(arguments)
-    found = figures(read_rows(given.rows), Plan(json.loads(given.manifest.read_text("utf-8"))))
+    found = figures(read_rows(given.rows), Plan(amended(given.frozen)))
     if given.against is None:
         write(json.dumps(found, indent=2, default=str))
         return 0
