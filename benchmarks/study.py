@@ -10,7 +10,9 @@ collection and analysis cost from 100 to 10,000 episodes, or as many as are name
 
 import argparse
 import asyncio
+import itertools
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -70,6 +72,14 @@ class Stack:
         return {"ledger": self.ledger, "adapter": self.adapter, "verifier": self.verifier, "provider": self.agent}
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Episodes a second, and milliseconds of CPU time for each."""
+
+    rate: float
+    cpu_millis: float
+
+
 @contextmanager
 def started(folder: Path) -> Iterator[Stack]:
     """The services on Unix sockets in `folder`, the provider on loopback."""
@@ -120,54 +130,49 @@ def peak_mib(pid: int) -> float:
     return 0.0
 
 
-def print_row(name: str, what: str, count: int, found: Mapping[str, Any], cpu_seconds: float) -> float:
-    """One line of the table; the rate."""
-    rate = count / float(found["seconds"])
+def print_row(name: str, in_flight: int, count: int, found: Mapping[str, Any]) -> Measured:
+    """One line of the table, and what is compared of it."""
+    rate, cpu = count / float(found["seconds"]), float(found["cpu_seconds"]) / count * 1000
     mib = found["peak_kib"] / 1024
-    cpu = cpu_seconds / count * 1000
-    print(f"{name:26} {what:14} {rate:8.1f} episodes/s  {cpu:6.2f} ms CPU each  {mib:6.0f} MiB", flush=True)
-    return rate
+    print(
+        f"{name:26} {in_flight:3} in flight {rate:8.1f} episodes/s  {cpu:6.2f} ms CPU each  {mib:6.0f} MiB", flush=True
+    )
+    return Measured(rate, cpu)
 
 
-def measure_ours(in_flight: Sequence[int], counts: Mapping[int, int]) -> dict[int, float]:
-    """Our rate at each number in flight, on one warm stack; also what each process used."""
-    rates = {}
-    with tempfile.TemporaryDirectory(prefix="cs-bench-") as name, started(Path(name)) as stack:
-        folder = Path(name)
-        collected(stack, folder, "warm", WARM_UP, 4)
-        for number in in_flight:
-            count = counts[number]
-            before = {part: one.cpu_seconds() for part, one in stack.parts().items()}
-            found = collected(stack, folder, f"at-{number}", count, number)
-            used = {part: one.cpu_seconds() - before[part] for part, one in stack.parts().items()}
-            used["collector"] = found["cpu_seconds"]
-            rates[number] = print_row(OURS, f"{number} in flight", count, found, sum(used.values()))
-            shares = "  ".join(f"{part} {seconds / count * 1000:.2f}" for part, seconds in used.items())
-            print(f"{'':26} ms CPU each: {shares}", flush=True)
-        memory = "  ".join(f"{part} {peak_mib(one.roots[0]):.0f}" for part, one in stack.parts().items())
-        print(f"{'':26} MiB at most: {memory}", flush=True)
-    return rates
-
-
-def measure_theirs(python: str, in_flight: Sequence[int], counts: Mapping[int, int]) -> dict[int, float]:
-    """Inspect's rate at each number in flight."""
-    rates = {}
-    for number in in_flight:
-        options = ("--samples", str(counts[number]), "--in-flight", str(number))
-        found = child(python, "benchmarks.inspect_task", *options)
-        rates[number] = print_row(THEIRS, f"{number} in flight", counts[number], found, found["cpu_seconds"])
-    return rates
+def measure_ours(stack: Stack, folder: Path, name: str, in_flight: int, count: int) -> Measured:
+    """Our services and collector, warm; the CPU time is that of every process but the provider's."""
+    services = {part: one for part, one in stack.parts().items() if one is not stack.agent}
+    before = {part: one.cpu_seconds() for part, one in services.items()}
+    found = collected(stack, folder, name, count, in_flight)
+    used = {part: one.cpu_seconds() - before[part] for part, one in services.items()}
+    used["collector"] = found["cpu_seconds"]
+    measured = print_row(OURS, in_flight, count, {**found, "cpu_seconds": sum(used.values())})
+    shares = "  ".join(f"{part} {seconds / count * 1000:.2f}" for part, seconds in used.items())
+    memory = "  ".join(f"{part} {peak_mib(one.roots[0]):.0f}" for part, one in services.items())
+    print(f"{'':26} ms CPU each: {shares}; MiB at most: {memory}", flush=True)
+    return measured
 
 
 def compare(python: str | None, *, quick: bool) -> None:
-    """Both at every number in flight, and the ratios."""
-    counts = {number: (40 if number == 1 else 200) * (1 if quick else 5) for number in IN_FLIGHT}
+    """Both in turns at every number in flight, so that whatever else the machine does meets both; then the ratios."""
+    rounds, times = (1, 1) if quick else (3, 2)
+    counts = {number: (40 if number == 1 else 200) * times for number in IN_FLIGHT}
+    found: dict[int, list[tuple[Measured, Measured]]] = {number: [] for number in IN_FLIGHT}
     print(f"{len(ROUNDS)} turns an episode")
-    ours = measure_ours(IN_FLIGHT, counts)
-    if python is not None:
-        theirs = measure_theirs(python, IN_FLIGHT, counts)
-        for number in IN_FLIGHT:
-            print(f"at {number} in flight: {ours[number] / theirs[number]:.2f} times Inspect's episodes a second")
+    with tempfile.TemporaryDirectory(prefix="cs-bench-") as name, started(Path(name)) as stack:
+        collected(stack, Path(name), "warm", WARM_UP, 4)
+        for round_, number in itertools.product(range(rounds), IN_FLIGHT):
+            ours = measure_ours(stack, Path(name), f"round-{round_}-at-{number}", number, counts[number])
+            if python is not None:
+                options = ("--samples", str(counts[number]), "--in-flight", str(number))
+                theirs = child(python, "benchmarks.inspect_task", *options)
+                found[number].append((ours, print_row(THEIRS, number, counts[number], theirs)))
+    for number, pairs in found.items():
+        if pairs:
+            rate = statistics.median(ours.rate / theirs.rate for ours, theirs in pairs)
+            cpu = statistics.median(ours.cpu_millis / theirs.cpu_millis for ours, theirs in pairs)
+            print(f"{number} in flight: {rate:.2f} times Inspect's episodes a second, {cpu:.2f} times its CPU time")
 
 
 async def _analysed(stack: Stack, folder: Path) -> tuple[float, int]:
@@ -199,7 +204,7 @@ def measure_sizes(sizes: Sequence[int]) -> None:
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a fifth of the episodes")
+    parser.add_argument("--quick", action="store_true", help="one short round instead of three")
     parser.add_argument("--python", metavar="PYTHON", help="a Python that has inspect-ai")
     parser.add_argument("--sizes", type=int, nargs="*", metavar="COUNT", help="measure costs by size instead")
     given = parser.parse_args()
