@@ -38,7 +38,7 @@ OURS, THEIRS = "Countersign, all services", "Inspect AI, mock model"
 PLAN = """
 name = "bench-{name}"
 account = {{ id = "bench", currency = "USD", grant = "100000" }}
-study = {{ cap = "100000", call_ceiling = "0.05", max_in_flight = 1000, stop = "never", repetitions = 10000 }}
+study = {{ cap = "100000", call_ceiling = "0.05", max_in_flight = 1000, stop = "never", readiness = "waived" }}
 arms = [{{ name = "neutral", wording = "neutral" }}]
 [[templates]]
 name = "window"

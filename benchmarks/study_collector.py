@@ -7,6 +7,7 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ async def collect(plan_path: Path, folder: Path, addresses: Addresses, in_flight
     make_folder(folder)
     view = Counting()
     async with open_services(addresses) as services:
-        prepared = await prepare(services, plan, folder)
+        prepared = await prepare(services, plan, folder, datetime.now(UTC))
         collection = Collection(
             services=services,
             orders=prepared.orders({route.name: route.base_url or "" for route in plan.routes}),

@@ -96,7 +96,8 @@ def write_plan(path: Path, agent: Process, repetitions: int, arms: int) -> PlanF
     """Both shipped plans as one, every route at the one `agent`; `arms` is how many of the plan's are played."""
     plan = tomllib.loads((STUDIES / "calibration.toml").read_text(encoding="utf-8"))
     doubtful = tomllib.loads((STUDIES / "calibration-doubt.toml").read_text(encoding="utf-8"))
-    plan["study"] |= {"repetitions": repetitions, "max_in_flight": 2 * WORKERS}
+    # At an address of its own, the agent's play money would count as money.
+    plan["study"] |= {"repetitions": repetitions, "max_in_flight": 2 * WORKERS, "readiness": "waived"}
     plan["arms"] = plan["arms"][:arms]
     only = {"templates": ["queue"], "arms": ["neutral"], "repetitions": 1}
     middle = len(WAYS) - 1
