@@ -155,12 +155,13 @@ class Collection:
             if after is None:
                 self._queue.append((order, need))
                 return
-            record = self.store.keep(keep_cause(record, after))
+            record = keep_cause(record, after)
         try:
             if record["status"] != STOPPED:
                 record["verification"] = await self._verify(order, record)
-                self.store.write(record)
         finally:
+            # Once, verified or not: a record that a crash takes is made again from the ledger's receipts.
+            record = await asyncio.to_thread(self.store.keep, record)
             self.view.finished(order, record)
         self._count_difference(record)
         self._apply_stop_rule(order, record)
