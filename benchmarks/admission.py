@@ -1,4 +1,4 @@
-"""What it takes to read a provider's answer, and what each reader lets through: this project, OpenAI SDK, LiteLLM, json.
+"""What it takes to read a provider's answer, and what readers let through: ours, the OpenAI SDK, LiteLLM, json.
 
     python -m benchmarks.admission [--quick] [--markdown]
 

@@ -1,4 +1,4 @@
-"""Ways to read a provider's answer: this project's, the OpenAI SDK's, LiteLLM's, the standard library with checks by hand.
+"""Ways to read a provider's answer: ours, the OpenAI SDK's, LiteLLM's, the standard library's with checks by hand.
 
 A reader prepares a body, which is not measured, and gives what reads it. Reading gives the tool and its arguments, or
 the text where no tool is called; it raises where the reader refuses the answer. What a library leaves to its caller
@@ -114,9 +114,9 @@ def _found_in_output(output: Iterable[Any]) -> Found:
 class _NoLog:
     """Takes what LiteLLM logs, and is what its conversions ask of a logger beyond that."""
 
-    optional_params: Mapping[str, Any] = {}  # noqa: RUF012
-    model_call_details: Mapping[str, Any] = {}  # noqa: RUF012
-    litellm_params: Mapping[str, Any] = {}  # noqa: RUF012
+    optional_params: Mapping[str, Any] = {}
+    model_call_details: Mapping[str, Any] = {}
+    litellm_params: Mapping[str, Any] = {}
 
     def post_call(self, **_: Any) -> None:
         """Nothing."""

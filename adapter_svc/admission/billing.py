@@ -35,8 +35,11 @@ def find_counts(
     invalid: list[str] = []
     for name, paths in places.items():
         value = _first_present(usage, paths)
+        if value is None:
+            counts[name] = None
+            continue
         counts[name] = count = read_count(value)
-        if count is None and value is not None:
+        if count is None:
             invalid.append(name)
     return counts, tuple(invalid)
 

@@ -1,4 +1,4 @@
-"""What the benchmark of admission reads: every good answer is admitted, every spoilt one refused for what was spoilt."""
+"""What the benchmark of admission reads: good answers are admitted, spoilt ones refused for what they are."""
 
 import pytest
 
