@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from countersign.cli import adapt, agents, collect, exchanges, ledger, prices, report, services, solve
+from countersign.cli import adapt, agents, collect, exchanges, ledger, native, prices, report, services, solve
 from countersign.cli.output import say
 from countersign.cli.running import Interrupted
 from countersign.cli.showing import Ca, Certificate, Insecure, Key, TokenFile, shown_identity
@@ -32,6 +32,7 @@ app.command("prices")(prices.prices)
 app.command("adapt")(adapt.adapt)
 app.command("replay")(exchanges.replay)
 app.command("solve")(solve.solve)
+app.command("native")(native.native)
 app.command("rehearse")(agents.rehearse)
 app.command("local")(agents.local)
 

@@ -7,8 +7,7 @@ same id or token.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -28,12 +27,19 @@ else:
 _STATUS_OF_CODE = {status.value[0]: status for status in grpc.StatusCode}
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A mutation that waits to be sent, and how large it is."""
+@dataclass(slots=True)
+class _Outgoing:
+    """A message that waits to be sent and takes more mutations meanwhile; how large it is."""
 
-    mutation: pb.Mutation
-    size_bytes: int
+    message: pb.TransactRequest = field(default_factory=pb.TransactRequest)
+    count: int = 0
+    size_bytes: int = 0
+
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Whether it takes one more mutation of that size; an empty one takes any."""
+        if self.count == 0:
+            return True
+        return self.count < limits.MAX_STREAM_BATCH and self.size_bytes + size_bytes <= limits.MAX_STREAM_MESSAGE_BYTES
 
 
 class LedgerStream:
@@ -47,7 +53,7 @@ class LedgerStream:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = LedgerServiceStub(channel)
         self._waiting: dict[int, asyncio.Future[pb.MutationReply]] = {}
-        self._outbox: deque[_Asked] = deque()
+        self._outbox: deque[_Outgoing] = deque()
         self._something_to_send = asyncio.Event()
         self._last_number = 0
         self._closed = False
@@ -103,11 +109,8 @@ class LedgerStream:
             raise ServiceError(grpc.StatusCode.CANCELLED, "", "the stream was closed", {})
         loop = asyncio.get_running_loop()
         number = self._last_number = self._last_number + 1
-        mutation = pb.Mutation(correlation_id=number)
-        # As naming it to the constructor would, which takes three times as long.
-        getattr(mutation, kind).CopyFrom(request)
         reply = self._waiting[number] = loop.create_future()
-        self._outbox.append(_Asked(mutation, mutation.ByteSize()))
+        self._put(number, kind, request)
         self._something_to_send.set()
         if self._running is None:
             self._running = asyncio.create_task(self._run(), name="ledger-stream")
@@ -117,6 +120,17 @@ class LedgerStream:
         finally:
             timer.cancel()
             self._waiting.pop(number, None)
+
+    def _put(self, number: int, kind: str, request: Message) -> None:
+        """Write a mutation where it is sent from: a second copy would cost as much as all else here."""
+        size_bytes = request.ByteSize()
+        if not self._outbox or not self._outbox[-1].has_room_for(size_bytes):
+            self._outbox.append(_Outgoing())
+        outgoing = self._outbox[-1]
+        mutation = outgoing.message.mutations.add(correlation_id=number)
+        getattr(mutation, kind).CopyFrom(request)
+        outgoing.count += 1
+        outgoing.size_bytes += size_bytes
 
     def _expire(self, number: int) -> None:
         reply = self._waiting.get(number)
@@ -147,22 +161,21 @@ class LedgerStream:
                 await self._something_to_send.wait()
                 self._something_to_send.clear()
                 while self._outbox:
-                    await stream.write(pb.TransactRequest(mutations=self._next_message()))
+                    message = self._next_message()
+                    if message.mutations:
+                        await stream.write(message)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             return
 
-    def _next_message(self) -> Iterator[pb.Mutation]:
+    def _next_message(self) -> pb.TransactRequest:
         """What waits, as much as one message takes; whoever has gone meanwhile is left out."""
-        size_bytes = 0
-        count = 0
-        while self._outbox and count < limits.MAX_STREAM_BATCH:
-            size_bytes += self._outbox[0].size_bytes
-            if count and size_bytes > limits.MAX_STREAM_MESSAGE_BYTES:
-                return
-            mutation = self._outbox.popleft().mutation
-            if mutation.correlation_id in self._waiting:
-                count += 1
-                yield mutation
+        message = self._outbox.popleft().message
+        gone = [
+            index for index, mutation in enumerate(message.mutations) if mutation.correlation_id not in self._waiting
+        ]
+        for index in reversed(gone):
+            del message.mutations[index]
+        return message
 
     def _receive(self, response: pb.TransactResponse) -> None:
         for message in response.replies:
