@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -39,6 +39,7 @@ VALUES = st.one_of(
 ARGUMENTS = st.dictionaries(NAMES, VALUES, max_size=3)
 
 
+@settings(deadline=None)
 @given(schema=FLAT, arguments=ARGUMENTS)
 def test_a_flat_schema_gets_the_interpreters_answer(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
     Draft202012Validator.check_schema(schema)
