@@ -12,8 +12,9 @@ say something, unequal ones are `STREAM_CONTRADICTION` at the event of the secon
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+
+from msgspec import Struct
 
 from adapter_svc.admission.raw_json import compose_array, compose_object, items, members
 from adapter_svc.admission.strict_json import JsonValue
@@ -27,8 +28,7 @@ _DETAIL_TEXTS = frozenset({"text", "summary", "data", "signature"})
 _ARGUMENTS = frozenset({"arguments"})
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A member's value as one event gave it: read, its bytes, and the event's number."""
 
     value: JsonValue
@@ -79,7 +79,7 @@ def merge_whole(pieces: Sequence[Piece]) -> bytes:
     for piece in pieces[1:]:
         if (held.value is None and piece.value is not None) or (not held.says and piece.says):
             held = piece
-        elif piece.says and canonical_json(piece.value) != canonical_json(held.value):
+        elif piece.says and piece.raw != held.raw and canonical_json(piece.value) != canonical_json(held.value):
             raise _contradiction(piece)
     return held.raw
 
