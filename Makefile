@@ -35,7 +35,7 @@ $(VENV)/local: $(VENV)/ready requirements/local.txt requirements/weights.txt
 # Run after a change of the dependencies in pyproject.toml.
 lock: $(VENV)/ready
 	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--no-emit-trusted-host --extra dev --extra report --output-file requirements/dev.txt pyproject.toml
+		--no-emit-trusted-host --extra dev --extra observability --extra report --output-file requirements/dev.txt pyproject.toml
 	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--no-emit-trusted-host --output-file requirements/local.txt requirements/local.in
 

@@ -10,6 +10,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from countersign.cli import adapt, agents, collect, exchanges, ledger, prices, report, services, solve
+from countersign.cli.observing import OtlpEndpoint, traced
 from countersign.cli.output import say
 from countersign.cli.running import Interrupted
 from countersign.cli.showing import Ca, Certificate, Insecure, Key, TokenFile, shown_identity
@@ -44,6 +45,7 @@ def _root(
     certificate: Certificate = None,
     key: Key = None,
     insecure: Insecure = False,
+    otlp_endpoint: OtlpEndpoint = "",
     show_version: Annotated[bool, typer.Option("--version", help="Say the version and exit.")] = False,
 ) -> None:
     if show_version:
@@ -53,6 +55,7 @@ def _root(
         sys.stdout.write(context.get_help() + "\n")
         raise typer.Exit()
     show(shown_identity(token_file, ca, certificate, key, insecure))
+    context.with_resource(traced(otlp_endpoint, insecure=insecure))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
