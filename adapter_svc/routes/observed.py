@@ -59,6 +59,7 @@ class ObservedProvider:
             except TransportFailure as failure:
                 metrics.TRANSPORT_FAILURES.add(1, failure.progress.value, failure.category.value)
                 span.set({"countersign.transport.progress": failure.progress.value})
+                span.fail(failure.category.value)
                 raise
             finally:
                 metrics.PROVIDER_SECONDS.record(time.monotonic() - start, route.wire_format.value, ended)

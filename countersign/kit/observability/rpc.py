@@ -81,7 +81,7 @@ def rpc_attributes(name: str) -> Attributes:
 def end_refused(span: Span, code: str, error_type: str) -> None:
     """Note how a served call ended that gave no result."""
     if code in CALLERS_FAULTS:
-        span.set({tracing.ERROR_TYPE: error_type})
+        span.refuse(error_type)
     else:
         span.fail(error_type)
 

@@ -32,10 +32,11 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 class RecordedSpan:
     """Implements Span."""
 
-    __slots__ = ("_span",)
+    __slots__ = ("_span", "is_settled")
 
     def __init__(self, span: trace.Span) -> None:
         self._span = span
+        self.is_settled = False
 
     @property
     def is_recording(self) -> bool:
@@ -48,8 +49,13 @@ class RecordedSpan:
 
     def fail(self, error_type: str) -> None:
         """Set `error.type` and the status."""
-        self._span.set_attribute(ERROR_TYPE, error_type)
+        self.refuse(error_type)
         self._span.set_status(Status(StatusCode.ERROR))
+
+    def refuse(self, error_type: str) -> None:
+        """Set `error.type`."""
+        self.is_settled = True
+        self._span.set_attribute(ERROR_TYPE, error_type)
 
     def end(self) -> None:
         """End it."""
@@ -80,7 +86,8 @@ class RecordedTraces:
             try:
                 yield recorded
             except BaseException as error:
-                recorded.fail(error_type(error))
+                if not recorded.is_settled:
+                    recorded.fail(error_type(error))
                 raise
 
     def _start(self, name: str, kind: Kind, attributes: Attributes, parent: str | None) -> trace.Span:

@@ -44,6 +44,9 @@ class Span(Protocol):
     def fail(self, error_type: str) -> None:
         """Say that it failed; `error_type` is one of few, never a text."""
 
+    def refuse(self, error_type: str) -> None:
+        """Say that it ended without a result, and has done its work all the same: the caller was told no."""
+
     def end(self) -> None:
         """It is over; only for spans that were begun by `begin`."""
 
@@ -55,7 +58,7 @@ class Traces(Protocol):
         """A span that its caller ends."""
 
     def span(self, name: str, kind: Kind, attributes: Attributes, parent: str | None) -> AbstractContextManager[Span]:
-        """A span that what runs in its context belongs to; an exception makes it fail."""
+        """A span that what runs in its context belongs to; an exception makes it fail, unless it was said before."""
 
     def current(self) -> Span:
         """The span that runs now."""
@@ -81,6 +84,9 @@ class _NoSpan:
         """Nothing."""
 
     def fail(self, error_type: str) -> None:
+        """Nothing."""
+
+    def refuse(self, error_type: str) -> None:
         """Nothing."""
 
     def end(self) -> None:
