@@ -4,7 +4,8 @@ from adapter_svc.admission import Admission, TechnicalUnknown, TextFinish, WireF
 from countersign.kit.observability.metrics import counter, gauge, histogram
 
 ATTEMPTS_IN_FLIGHT = gauge(
-    "countersign_adapter_attempts_in_flight", "Paid turns between their reservation and their receipt or hold."
+    "countersign_adapter_attempts_in_flight",
+    "Paid turns under way, from before the reservation to the receipt or hold.",
 )
 ADMISSIONS = counter(
     "countersign_adapter_admissions",

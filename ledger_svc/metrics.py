@@ -12,7 +12,7 @@ import structlog
 from countersign.kit.errors import CountersignError
 from countersign.kit.money import NANOS_PER_UNIT
 from countersign.kit.observability.metrics import counter, gauge, histogram
-from ledger_svc.calls import Call, CallState
+from ledger_svc.calls import Call, CallState, HoldCategory
 from ledger_svc.commands.base import Command
 from ledger_svc.commands.reservations import Admitted, Answered
 from ledger_svc.workspace import Workspace
@@ -31,11 +31,17 @@ RESERVATIONS = counter(
     "countersign_ledger_reservations",
     "Reservations that were answered: admitted, repeated (the same attempt asked again), answered (by its receipt).",
     "answer",
+    known=(("admitted",), ("repeated",), ("answered",)),
 )
 REFUSALS = counter(
     "countersign_ledger_refusals", "Mutations that were refused, by kind and reason.", "mutation", "reason"
 )
-HOLDS = counter("countersign_ledger_holds", "Calls that were put in doubt, by why.", "category")
+HOLDS = counter(
+    "countersign_ledger_holds",
+    "Calls that were put in doubt, by why.",
+    "category",
+    known=((category.value,) for category in HoldCategory),
+)
 RESOLUTIONS = counter("countersign_ledger_resolutions", "Calls in doubt that an operator decided.")
 CHARGED_AMOUNT = counter(
     "countersign_ledger_charged_amount", "What calls were charged, in units of the currency, as a float.", "currency"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from enum import StrEnum
+from itertools import product
 
 from countersign.kit.observability.metrics import counter
 from verifier_svc.analysis import Fault
@@ -22,6 +23,7 @@ VERIFICATIONS = counter(
     "Recomputations that ended in a verdict: of an episode, a trace, or an episode of a study that is analysed.",
     "subject",
     "agrees",
+    known=product(Subject, ("true", "false")),
 )
 DISAGREEMENTS = counter(
     "countersign_verifier_disagreements", "Differences that were found, by the kind of field.", "subject", "field"

@@ -4,7 +4,7 @@ Each is declared once, at import, with every label that it can ever have. A labe
 the contract or from currencies: never an id of a study, an episode, a call or an account (docs/observability.md).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
@@ -23,13 +23,18 @@ class InstrumentKind(StrEnum):
 
 @dataclass(slots=True)
 class Instrument:
-    """A declared metric. `exposed` is the metric of whoever exposes it, None while nobody does."""
+    """A declared metric. `exposed` is the metric of whoever exposes it, None while nobody does.
+
+    `known` are values of the labels that are there from the beginning, at zero: Prometheus sees no increase in a series
+    that was not there before, so that an alarm would miss the first.
+    """
 
     kind: InstrumentKind
     name: str
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
+    known: tuple[tuple[str, ...], ...] = ()
     exposed: Any = None
 
     @property
@@ -90,9 +95,9 @@ CATALOGUE: dict[str, Instrument] = {}
 """Every metric that this process has declared, by its name."""
 
 
-def counter(name: str, help_text: str, *labels: str) -> Counter:
+def counter(name: str, help_text: str, *labels: str, known: Iterable[tuple[str, ...]] = ()) -> Counter:
     """Declare a counter; `name` without `_total`."""
-    return _declare(Counter(InstrumentKind.COUNTER, name, help_text, labels))
+    return _declare(Counter(InstrumentKind.COUNTER, name, help_text, labels, known=tuple(known)))
 
 
 def gauge(name: str, help_text: str) -> Gauge:
@@ -116,6 +121,9 @@ def expose(exposer: Exposer | None) -> None:
     """Let `exposer` have every declared metric from now on, from zero; None turns them off."""
     for instrument in CATALOGUE.values():
         instrument.exposed = None if exposer is None else exposer.metric_for(instrument)
+        if exposer is not None:
+            for labels in instrument.known:
+                instrument.exposed.labels(*labels)
 
 
 def _declare(instrument: Declared) -> Declared:

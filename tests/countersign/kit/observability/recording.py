@@ -30,12 +30,12 @@ class Recorded:
         return self.registry.registry.get_sample_value(series, labels)
 
     def values(self, series: str) -> dict[tuple[str, ...], float]:
-        """Every value of a series by its labels' values."""
+        """Every value of a series that is not zero, by its labels' values."""
         return {
             tuple(sample.labels.values()): sample.value
             for family in self.registry.registry.collect()
             for sample in family.samples
-            if sample.name == series
+            if sample.name == series and sample.value
         }
 
 

@@ -30,6 +30,16 @@ def test_a_gauge_is_asked_when_it_is_scraped(monkeypatch: pytest.MonkeyPatch) ->
         assert recorded.value("countersign_test_depth") == 4.0
 
 
+def test_known_labels_are_there_before_anything_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "CATALOGUE", {})
+    counter = metrics.counter("countersign_test_things", "Things.", "kind", known=(("good",), ("bad",)))
+    with recording() as recorded:
+        counter.add(1, "good")
+        assert recorded.value("countersign_test_things_total", kind="good") == 1
+        assert recorded.value("countersign_test_things_total", kind="bad") == 0
+        assert recorded.value("countersign_test_things_total", kind="other") is None
+
+
 def test_a_name_is_declared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "CATALOGUE", {})
     metrics.counter("countersign_test_things", "Things.")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from countersign.cli.main import main
+from countersign.cli.observing import traced
 from countersign.kit.observability import tracing
 from countersign.kit.observability.exposition import exposed_metrics
 from countersign.kit.observability.rpc import RPC_SECONDS
@@ -128,6 +129,21 @@ def test_the_command_line_that_was_told_wrongly_ends_with_status_2(capsys: pytes
     assert line.startswith("countersign: setting otlp_endpoint: collector.example:4317 is not on loopback")
     assert line.count("\n") == 1
     assert ENDPOINT_VARIABLE not in os.environ
+
+
+def test_the_command_lines_children_send_their_traces_to_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENDPOINT_VARIABLE, raising=False)
+    with receiving() as receiver:
+        with traced(receiver.address, insecure=False), tracing.span("one"):
+            assert os.environ[ENDPOINT_VARIABLE] == receiver.address
+        assert ENDPOINT_VARIABLE not in os.environ
+        monkeypatch.setenv(ENDPOINT_VARIABLE, NOBODY)
+        with traced("", insecure=False):
+            assert not tracing.is_on()
+        with traced(receiver.address, insecure=False):
+            assert os.environ[ENDPOINT_VARIABLE] == receiver.address
+        assert os.environ[ENDPOINT_VARIABLE] == NOBODY
+        assert [(span.service, span.name) for span in receiver.spans] == [("collector", "one")]
 
 
 def test_the_receiver_is_named_by_flag_then_by_environment_then_by_file(
