@@ -46,7 +46,8 @@ $(BENCH)/ready: requirements/dev.txt requirements/bench.txt $(VENV)/ready
 # Run after a change of the dependencies in pyproject.toml.
 lock: $(VENV)/ready
 	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--no-emit-trusted-host --extra dev --extra report --extra inspect --output-file requirements/dev.txt pyproject.toml
+		--no-emit-trusted-host --extra dev --extra inspect --extra observability --extra report \
+		--output-file requirements/dev.txt pyproject.toml
 	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--no-emit-trusted-host --output-file requirements/local.txt requirements/local.in
 	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import grpc
 
-from adapter_svc import mapping, route_mapping
+from adapter_svc import mapping, metrics, route_mapping
 from adapter_svc.admission import Action, TextFinish, admit
 from adapter_svc.attempts import Attempts
 from adapter_svc.cases import build_case, open_episode
@@ -41,7 +41,8 @@ class AdapterServicer(adapter_pb2_grpc.AdapterServiceServicer):
 
     async def Adapt(self, request: pb.AdaptRequest, context: Context) -> pb.AdaptResponse:
         """Read one provider response."""
-        admission = admit(route_mapping.read_admission_request(request))
+        asked = route_mapping.read_admission_request(request)
+        admission = metrics.judged(asked.wire_format, admit(asked))
         answer = route_mapping.write_admission(admission)
         verdict = admission.verdict
         if isinstance(verdict, Action):

@@ -22,6 +22,7 @@ from countersign.cli import (
     solve,
     study,
 )
+from countersign.cli.observing import OtlpEndpoint, traced
 from countersign.cli.output import say
 from countersign.cli.running import Interrupted
 from countersign.cli.showing import Ca, Certificate, Insecure, Key, TokenFile, shown_identity
@@ -58,6 +59,7 @@ def _root(
     certificate: Certificate = None,
     key: Key = None,
     insecure: Insecure = False,
+    otlp_endpoint: OtlpEndpoint = "",
     show_version: Annotated[bool, typer.Option("--version", help="Say the version and exit.")] = False,
 ) -> None:
     if show_version:
@@ -67,6 +69,7 @@ def _root(
         sys.stdout.write(context.get_help() + "\n")
         raise typer.Exit()
     show(shown_identity(token_file, ca, certificate, key, insecure))
+    context.with_resource(traced(otlp_endpoint, insecure=insecure))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,6 +14,8 @@ import grpc
 from google.protobuf.message import Message
 
 from countersign.kit import limits
+from countersign.kit.observability import tracing
+from countersign.kit.observability.rpc import rpc_attributes
 from countersign.kit.rpc_errors import ServiceError, from_rpc_error
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.ledger.v1.ledger_pb2_grpc import LedgerServiceStub
@@ -24,6 +26,15 @@ else:
     # Generic in the type stubs only.
     Stream = grpc.aio.StreamStreamCall
 
+_SERVICE_NAME = pb.DESCRIPTOR.services_by_name["LedgerService"].full_name
+_SPAN_NAMES = {
+    field.name: f"{_SERVICE_NAME}/{field.message_type.name.removesuffix('Request')}"
+    for field in pb.Mutation.DESCRIPTOR.oneofs_by_name["request"].fields
+    if field.message_type is not None
+}
+"""Each mutation's unary call, by its name in `pb.Mutation`."""
+
+_SPAN_ATTRIBUTES = {kind: rpc_attributes(name) for kind, name in _SPAN_NAMES.items()}
 _STATUS_OF_CODE = {status.value[0]: status for status in grpc.StatusCode}
 
 
@@ -105,6 +116,10 @@ class LedgerStream:
         self._fail(ServiceError(grpc.StatusCode.CANCELLED, "", "the stream was closed", {}))
 
     async def _ask(self, kind: str, request: Message, timeout_seconds: float) -> pb.MutationReply:
+        with tracing.span(_SPAN_NAMES[kind], tracing.Kind.CLIENT, _SPAN_ATTRIBUTES[kind]):
+            return await self._asked(kind, request, timeout_seconds)
+
+    async def _asked(self, kind: str, request: Message, timeout_seconds: float) -> pb.MutationReply:
         if self._closed:
             raise ServiceError(grpc.StatusCode.CANCELLED, "", "the stream was closed", {})
         loop = asyncio.get_running_loop()
@@ -129,6 +144,8 @@ class LedgerStream:
         outgoing = self._outbox[-1]
         mutation = outgoing.message.mutations.add(correlation_id=number)
         getattr(mutation, kind).CopyFrom(request)
+        if tracing.is_on():
+            mutation.traceparent = tracing.traceparent()
         outgoing.count += 1
         outgoing.size_bytes += size_bytes
 
@@ -140,7 +157,9 @@ class LedgerStream:
     async def _run(self) -> None:
         """One stream, until it ends; then all who wait hear of it, and the next who asks opens another."""
         ended = ServiceError(grpc.StatusCode.UNAVAILABLE, "", "the ledger ended the stream", {})
-        stream = self._stub.Transact()
+        # The stream outlives whoever asks first, and carries the others' mutations too: each has a trace of its own.
+        with tracing.detached():
+            stream = self._stub.Transact()
         sending = asyncio.create_task(self._send(stream))
         try:
             async for response in stream:
