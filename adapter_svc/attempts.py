@@ -25,6 +25,7 @@ from adapter_svc.ledger_port import (
 )
 from adapter_svc.routes import Cost, Provider, ProviderAnswer, Route, TransportFailure, cost_of_answer
 from adapter_svc.routes.price import UNKNOWN_COST
+from countersign.kit.observability import tracing
 from countersign.kit.rpc_errors import ServiceError
 
 log = structlog.get_logger()
@@ -122,10 +123,15 @@ class Attempts:
         """
         if self._stopping.is_set():
             return TurnStopped(StopCategory.INTERRUPTED, None)
-        task = asyncio.create_task(self._turn(order, route))
+        task = asyncio.create_task(self._traced(order, route))
         self._running.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)
+
+    @property
+    def in_flight(self) -> int:
+        """How many turns have neither ended nor been given up."""
+        return len(self._running)
 
     async def stop(self, drain_seconds: float) -> None:
         """Give turns under way `drain_seconds` to end by themselves, then hold what still waits for a provider.
@@ -142,6 +148,15 @@ class Attempts:
         self._running.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.warning("turn_failed", exception=type(task.exception()).__name__)
+
+    async def _traced(self, order: Order, route: Route) -> TurnResult:
+        with tracing.span("turn", attributes={"countersign.turn": order.slot.turn}) as span:
+            result = await self._turn(order, route)
+            if isinstance(result, TurnStopped):
+                span.set({"countersign.stop_category": result.category.value})
+            else:
+                span.set({"countersign.replayed": result.replayed})
+            return result
 
     async def _turn(self, order: Order, route: Route) -> TurnResult:
         token = secrets.token_bytes(ATTEMPT_TOKEN_BYTES)
@@ -189,6 +204,7 @@ class Attempts:
         if failure is None:
             return await self._record(sent.result(), paid)
         if isinstance(failure, TransportFailure):
+            log.warning("transport_failure", progress=failure.progress.value, category=failure.category.value)
             return await self._failed(paid, failure.progress.value)
         # A fault of our own says nothing of what the provider did.
         log.error("sending_failed", exception=type(failure).__name__)

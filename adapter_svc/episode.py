@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from adapter_svc import metrics
 from adapter_svc.admission import (
     Action,
     Admission,
@@ -160,7 +161,7 @@ class Episode:
 
     def _admit(self, answer: TurnAnswered) -> Admission:
         route = self.plan.route
-        return admit(
+        admission = admit(
             AdmissionRequest(
                 body=answer.response,
                 http_status=answer.http_status,
@@ -173,6 +174,7 @@ class Episode:
                 allowances=route.allowances,
             )
         )
+        return metrics.judged(route.wire_format, admission)
 
     def _completed(self, termination: Termination) -> Completed:
         return Completed(termination, self.simulator.settle())

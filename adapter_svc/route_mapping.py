@@ -21,6 +21,7 @@ from countersign.kit.errors import CountersignError, InvalidArgument
 from countersign.kit.limits import MAX_BODY_BYTES
 
 NANOS_PER_MILLI = 1_000_000
+WIRE_FORMATS = {pb.WireFormat.Value(f"WIRE_FORMAT_{known.name}"): known for known in WireFormat}
 
 
 class BodyTooLarge(CountersignError):
@@ -32,9 +33,10 @@ class BodyTooLarge(CountersignError):
 
 def read_wire_format(value: "pb.WireFormat.ValueType") -> WireFormat:
     """The wire format; raises InvalidArgument where none is named."""
-    if value not in pb.WireFormat.values() or value == pb.WIRE_FORMAT_UNSPECIFIED:
+    known = WIRE_FORMATS.get(value)
+    if known is None:
         raise InvalidArgument("name a wire format", field="wire_format")
-    return WireFormat(pb.WireFormat.Name(value).removeprefix("WIRE_FORMAT_").lower())
+    return known
 
 
 def read_allowance(value: "pb.DialectAllowance.ValueType") -> Allowance:

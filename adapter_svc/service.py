@@ -1,29 +1,26 @@
 """`AdapterService` on gRPC: maps messages to the adapter's own types and back."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
-from typing import NoReturn
 
 import grpc
 
-from adapter_svc import mapping, route_mapping
+from adapter_svc import mapping, metrics, route_mapping
 from adapter_svc.admission import Action, TextFinish, admit
 from adapter_svc.attempts import Attempts
 from adapter_svc.cases import build_case, open_episode
 from adapter_svc.environments import play
 from adapter_svc.episode import Episode, EpisodePlan
+from adapter_svc.native_service import read_native_stream
 from adapter_svc.routes import check_key
 from countersign.adapter.v1 import adapter_pb2 as pb
 from countersign.adapter.v1 import adapter_pb2_grpc
-from countersign.kit.errors import CountersignError, InvalidArgument, NotImplementedHere, ServiceNotConfigured
+from countersign.kit.errors import CountersignError, InvalidArgument, ServiceNotConfigured
 from countersign.kit.interceptors.context import Context
 from countersign.kit.limits import MAX_ID_CHARACTERS
 from countersign.kit.server import ServiceSpec
 from countersign.kit.wording import Wording
 
-PAUSE_SECONDS = 1.0
-"""How long a caller may send nothing before a refusal that it is sure to see."""
 FULL_NAME = pb.DESCRIPTOR.services_by_name["AdapterService"].full_name
 
 
@@ -44,7 +41,8 @@ class AdapterServicer(adapter_pb2_grpc.AdapterServiceServicer):
 
     async def Adapt(self, request: pb.AdaptRequest, context: Context) -> pb.AdaptResponse:
         """Read one provider response."""
-        admission = admit(route_mapping.read_admission_request(request))
+        asked = route_mapping.read_admission_request(request)
+        admission = metrics.judged(asked.wire_format, admit(asked))
         answer = route_mapping.write_admission(admission)
         verdict = admission.verdict
         if isinstance(verdict, Action):
@@ -94,17 +92,12 @@ class AdapterServicer(adapter_pb2_grpc.AdapterServiceServicer):
         async for item in episode.run():
             yield mapping.write_progress(item)
 
-    async def ReadNativeStream(  # type: ignore[override] # gRPC takes a coroutine too, and this one gives nothing
+    async def ReadNativeStream(
         self, request_iterator: AsyncIterator[pb.ReadNativeStreamRequest], context: Context
-    ) -> NoReturn:
-        """Not in this version. Says so once the caller has ended or paused, and drops what it sends until then.
-
-        A status that arrives while a client is still sending is lost in some gRPC libraries.
-        """
-        with contextlib.suppress(StopAsyncIteration, TimeoutError):
-            while True:
-                await asyncio.wait_for(anext(request_iterator), PAUSE_SECONDS)
-        raise NotImplementedHere("native streams are not read by this version", method="ReadNativeStream")
+    ) -> AsyncIterator[pb.ReadNativeStreamResponse]:
+        """Read an agent program's native event stream."""
+        async for answer in read_native_stream(request_iterator):
+            yield answer
 
     def _open(self, request: pb.RunEpisodeRequest) -> Episode:
         if self._attempts is None:

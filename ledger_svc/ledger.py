@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from countersign.kit.canonical import sha256
-from ledger_svc import errors, limits
+from ledger_svc import errors, limits, metrics
 from ledger_svc.audit import Auditor, Difference, Head
 from ledger_svc.budgets import Account, Study
 from ledger_svc.calls import Call, CallState, ReceiptFacts
@@ -88,6 +88,7 @@ class Ledger:
 
     def start(self) -> None:
         """Begin to carry out mutations; needs a running event loop."""
+        metrics.STORE_HEALTHY.follow(lambda: self.healthy)
         self._writer.start()
 
     async def close(self) -> None:

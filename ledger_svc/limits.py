@@ -36,7 +36,7 @@ MAX_QUEUED = 16_384
 MAX_BATCH = 512
 """Mutations that one transaction commits together."""
 
-MIN_SHARE = 32
+MIN_SHARE = 128
 """Mutations that one transaction commits together at least, where so many wait; of more, some may wait for the next."""
 
 MAX_STREAM_BATCH = kit_limits.MAX_STREAM_BATCH

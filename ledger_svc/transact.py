@@ -15,6 +15,9 @@ import structlog
 
 from countersign.kit.access import require
 from countersign.kit.errors import CountersignError
+from countersign.kit.observability import tracing
+from countersign.kit.observability.rpc import end_refused, rpc_attributes, status_name
+from countersign.kit.observability.tracing import NO_SPAN, Kind, Span
 from countersign.ledger.v1 import ledger_pb2 as pb
 from ledger_svc import errors, limits
 from ledger_svc.commands.base import Command
@@ -23,6 +26,8 @@ from ledger_svc.ledger import Ledger
 from ledger_svc.mutations import BY_FIELD
 
 log = structlog.get_logger()
+
+_SERVICE_NAME = pb.DESCRIPTOR.services_by_name["LedgerService"].full_name
 
 
 async def transact(
@@ -72,6 +77,7 @@ class _Message:
     refused: pb.TransactResponse = field(default_factory=pb.TransactResponse)
     ids: list[int] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
     commands: list[Command[Any]] = field(default_factory=list)
 
 
@@ -98,7 +104,10 @@ class _Session:
             taken = _read(message)
             self._send(taken.refused)
             names = iter(zip(taken.ids, taken.kinds, strict=True))
+            spans = iter(taken.spans)
             async for outcomes in self._parts(taken.commands):
+                for outcome in outcomes:
+                    _end(next(spans), outcome)
                 await self._answer([(*next(names), outcome) for outcome in outcomes])
         finally:
             self._room.release()
@@ -157,7 +166,26 @@ def _read(message: pb.TransactRequest) -> _Message:
         else:
             taken.ids.append(mutation.correlation_id)
             taken.kinds.append(kind)
+            taken.spans.append(_begin(of_kind.method, mutation.traceparent))
     return taken
+
+
+def _begin(method: str, traceparent: str) -> Span:
+    """A mutation's span, in its caller's trace; none for a mutation that comes without one."""
+    if not traceparent:
+        return NO_SPAN
+    name = f"{_SERVICE_NAME}/{method}"
+    return tracing.begin(name, Kind.SERVER, rpc_attributes(name), traceparent)
+
+
+def _end(span: Span, outcome: Any) -> None:
+    """The mutation is decided: durable, or refused."""
+    code = grpc.StatusCode.OK.name
+    if isinstance(outcome, Exception):
+        code = status_name(outcome)
+        end_refused(span, code, tracing.error_type(outcome))
+    span.set({"rpc.response.status_code": code})
+    span.end()
 
 
 def _reply(response: pb.TransactResponse, number: int, kind: str, outcome: Any) -> None:

@@ -93,6 +93,8 @@ class Workspace:
         self._loaded = loaded
         self.now = now
         self.changes = Changes()
+        self.moves: list[tuple[Call | None, Call]] = []
+        """Every call that was posted, as it stood before and as it stands after, in order."""
         # Nothing becomes overdue while `now` stands still: who is not among these never will be.
         self._once_overdue = [
             (call_id, call.attempt)
@@ -181,6 +183,7 @@ class Workspace:
 
     def post_call(self, before: Call | None, after: Call, **noted: str) -> None:
         """Save a new or changed call with its balances and its journal entry; `noted` joins the entry's body."""
+        self.moves.append((before, after))
         account = self.account(after.account_id).moved(before, after)
         self.put_study(self.study(after.slot.study_id).moved(before, after))
         call_id = after.call_id

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from countersign.kit.errors import CountersignError
-from ledger_svc import errors, limits
+from ledger_svc import errors, limits, metrics
 from ledger_svc.commands.base import Command
 from ledger_svc.storage.base import Store
 from ledger_svc.workspace import Wanted, Workspace
@@ -58,6 +58,7 @@ class Writer:
 
     def start(self) -> None:
         """Begin to carry out what is queued; needs a running event loop."""
+        metrics.QUEUE_DEPTH.follow(lambda: self._waiting_count)
         self._task = asyncio.create_task(self._run(), name="ledger-writer")
 
     async def submit(self, command: Command[T]) -> T:
@@ -155,16 +156,23 @@ class Writer:
         """Carry out a batch; where its transaction fails, all of it fails."""
         start = asyncio.get_running_loop().time()
         wanted = Wanted.union(command.wanted() for _, commands in batch for command in commands)
+        decided: Workspace | None = None
+
+        def decide(book: Workspace) -> list[list[Any]]:
+            nonlocal decided
+            decided = book
+            return [_outcomes(commands, book) for _, commands in batch]
+
         try:
-            outcomes = await self._store.transact(
-                wanted, self._clock(), lambda book: [_outcomes(commands, book) for _, commands in batch]
-            )
+            outcomes = await self._store.transact(wanted, self._clock(), decide)
         except Exception as error:  # noqa: BLE001 - the pipeline outlives a batch, and each of its callers must hear
-            outcomes = [[error] * len(commands) for _, commands in batch]
+            decided, outcomes = None, [[error] * len(commands) for _, commands in batch]
         for (ticket, _), found in zip(batch, outcomes, strict=True):
             ticket.deliver(found)
         self._released_count = sum(len(commands) for _, commands in batch)
         self._commit_seconds = asyncio.get_running_loop().time() - start
+        if metrics.COMMIT_SECONDS.is_on:
+            metrics.committed(decided, [each for _, each in batch], outcomes, self._commit_seconds)
 
 
 def _outcomes(commands: Sequence[Command[Any]], book: Workspace) -> list[Any]:

@@ -1,5 +1,6 @@
 """Fetching an episode's evidence from the ledger: every attempt of every turn, requests and responses as stored."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -45,13 +46,12 @@ class LedgerEvidence:
 
     async def of_episode(self, study_id: str, episode_id: str) -> list[StoredCall]:
         """All attempts of all turns of one episode; turns are asked for until the ledger knows none."""
-        stored: list[StoredCall] = []
+        known: list[pb.Call] = []
         turn = FIRST_TURN
         while attempts := await self._attempts(pb.Slot(study_id=study_id, episode_id=episode_id, turn=turn)):
-            for attempt in attempts:
-                stored.append(_stored(attempt, await self._receipt(attempt)))
+            known += attempts
             turn += 1
-        return stored
+        return await self.with_receipts(known)
 
     async def calls_of_study(self, study_id: str) -> dict[str, list[pb.Call]]:
         """Every attempt in the study by its episode, page by page."""
@@ -69,7 +69,8 @@ class LedgerEvidence:
     async def with_receipts(self, calls: Sequence[pb.Call]) -> list[StoredCall]:
         """The calls with what is stored of them, by turn and attempt."""
         ordered = sorted(calls, key=lambda one: (one.slot.turn, one.attempt))
-        return [_stored(one, await self._receipt(one)) for one in ordered]
+        receipts = await asyncio.gather(*map(self._receipt, ordered))
+        return [_stored(one, receipt) for one, receipt in zip(ordered, receipts, strict=True)]
 
     async def balances(self, account_id: str, study_id: str) -> Balances:
         """The ledger's own sums of the study; a study that it does not know has none."""

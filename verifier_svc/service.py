@@ -7,13 +7,15 @@ from countersign.kit.errors import InvalidArgument, ServiceNotConfigured
 from countersign.kit.interceptors.context import Context
 from countersign.kit.money import Money
 from countersign.kit.money_wire import to_wire
+from countersign.kit.observability import tracing
 from countersign.kit.server import ServiceSpec
 from countersign.kit.wording import Wording
 from countersign.verifier.v1 import verifier_pb2 as pb
 from countersign.verifier.v1 import verifier_pb2_grpc
-from verifier_svc import messages
+from verifier_svc import messages, metrics
 from verifier_svc.episode import EpisodeFacts, verify_episode
 from verifier_svc.evidence import Evidence
+from verifier_svc.metrics import Subject
 from verifier_svc.packets import audit_packet
 from verifier_svc.physics.trace import verify_trace
 from verifier_svc.solving import Solving
@@ -44,6 +46,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
             request.untrusted_message or default_message,
             self._wording.document,
         )
+        metrics.verified(Subject.TRACE, (difference.field for difference in verdict.differences))
         answer = pb.VerifyTraceResponse(
             agrees=verdict.agrees,
             differences=[messages.write_difference(difference) for difference in verdict.differences],
@@ -61,6 +64,8 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         facts = self._facts(request)
         stored = await evidence.of_episode(request.study_id, request.episode_id)
         verdict = verify_episode(request.record, facts, stored)
+        metrics.verified(Subject.EPISODE, (difference.field for difference in verdict.differences))
+        tracing.annotate({"countersign.agrees": verdict.agrees, "countersign.differences": len(verdict.differences)})
         answer = pb.VerifyEpisodeResponse(
             agrees=verdict.agrees,
             differences=[messages.write_difference(difference) for difference in verdict.differences],

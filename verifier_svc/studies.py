@@ -8,6 +8,7 @@ from countersign.kit.canonical import canonical_json, sha256
 from countersign.kit.errors import InvalidArgument
 from countersign.kit.wording import Wording
 from countersign.verifier.v1 import verifier_pb2 as pb
+from verifier_svc import metrics
 from verifier_svc.analysis import (
     AnalysedEpisode,
     FrozenStudy,
@@ -19,6 +20,7 @@ from verifier_svc.analysis import (
     stray_calls,
 )
 from verifier_svc.evidence import Evidence
+from verifier_svc.metrics import Subject
 from verifier_svc.packets import DeclaredCase
 
 EPISODES_AT_ONCE = 32
@@ -80,6 +82,7 @@ async def analyse_study(
 
     async for episode in _in_order(study, one):
         done.append(episode)
+        metrics.verified(Subject.STUDY, (error.fault.value.lower() for error in episode.errors))
         yield pb.AnalyzeStudyResponse(episode=canonical_json(episode.to_json()))
     errors = [*records.errors, *stray_calls(study, {name: len(found) for name, found in calls.items()})]
     analysis = canonical_json(analyse(study, done, balances, errors))

@@ -1,7 +1,8 @@
 """What an answer says that it took, for every wire format: token counts and the cost as spelled."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from adapter_svc.admission.strict_json import JsonValue
 from adapter_svc.admission.verdict import Usage
@@ -12,8 +13,7 @@ Path = tuple[str, ...]
 MAX_COUNT = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Billing:
+class Billing(Struct, frozen=True):
     """What a body says that its answer took: tokens, and the cost as spelled, None where it gives none."""
 
     usage: Usage
@@ -24,21 +24,29 @@ NO_BILLING = Billing(Usage(), None)
 
 
 def find_counts(
-    usage: Mapping[str, JsonValue], places: Mapping[str, tuple[Path, ...]]
+    usage: dict[str, JsonValue], places: Mapping[str, tuple[Path, ...]]
 ) -> tuple[dict[str, int | None], tuple[str, ...]]:
     """The counts of `usage` by our names, and the names of those that are there and unreadable.
 
     `places` says where each count may stand; the first place that has one wins. Absent and unreadable ones are None:
     never zero.
     """
-    found = {name: _first_present(usage, paths) for name, paths in places.items()}
-    invalid = tuple(name for name, value in found.items() if value is not None and read_count(value) is None)
-    return {name: read_count(value) for name, value in found.items()}, invalid
+    counts: dict[str, int | None] = {}
+    invalid: list[str] = []
+    for name, paths in places.items():
+        value = _first_present(usage, paths)
+        if value is None:
+            counts[name] = None
+            continue
+        counts[name] = count = read_count(value)
+        if count is None:
+            invalid.append(name)
+    return counts, tuple(invalid)
 
 
-def _first_present(usage: Mapping[str, JsonValue], paths: tuple[Path, ...]) -> JsonValue:
+def _first_present(usage: dict[str, JsonValue], paths: tuple[Path, ...]) -> JsonValue:
     for path in paths:
-        value: JsonValue = dict(usage)
+        value: JsonValue = usage
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
         if value is not None:

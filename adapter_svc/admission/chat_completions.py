@@ -100,7 +100,8 @@ def _assistant_message(choice: JsonObject) -> JsonObject:
         raise Inadmissible(Reason.INVALID_MESSAGE, _MESSAGE)
     if message.get("role") != "assistant":
         raise Inadmissible(Reason.INVALID_MESSAGE, f"{_MESSAGE}/role")
-    if not isinstance(message.get("tool_calls"), list | None):
+    calls = message.get("tool_calls")
+    if calls is not None and not isinstance(calls, list):
         raise Inadmissible(Reason.INVALID_MESSAGE, _CALLS)
     return message
 
@@ -155,9 +156,11 @@ def _judge_text(message: JsonObject, calls: list[JsonValue], text: str) -> TextF
 
 def _refusal_of(message: JsonObject) -> str:
     refusal = message.get("refusal")
-    if not isinstance(refusal, str | None):
+    if refusal is None:
+        return ""
+    if not isinstance(refusal, str):
         raise Inadmissible(Reason.INVALID_MESSAGE, f"{_MESSAGE}/refusal")
-    return refusal or ""
+    return refusal
 
 
 def _has_legacy_call(message: JsonObject) -> bool:

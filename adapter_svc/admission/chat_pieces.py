@@ -12,9 +12,10 @@ say something, unequal ones are `STREAM_CONTRADICTION` at the event of the secon
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+
+from msgspec import Struct
 
 from adapter_svc.admission.raw_json import compose_array, compose_object, items, members
 from adapter_svc.admission.repeats import same_json
@@ -29,8 +30,7 @@ _DETAIL_TEXTS = frozenset({"text", "summary", "data", "signature"})
 _ARGUMENTS = frozenset({"arguments"})
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A member's value as one event gave it: read, its bytes, and the event's number."""
 
     value: JsonValue

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct
+
 from adapter_svc.admission.limits import DEFAULT_LIMITS, Limits
 from countersign.kit.canonical import canonical_json
 
@@ -38,8 +40,7 @@ class ExpectedIdentity:
     provider_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedTool:
+class OfferedTool(Struct, frozen=True):
     """A tool as offered: its name and the JSON text of the schema of its arguments."""
 
     name: str

@@ -79,10 +79,10 @@ def require_unseen(call_id: str, request: AdmissionRequest, where: str) -> None:
 
 def offered_tool(name: JsonValue, request: AdmissionRequest, where: str) -> OfferedTool:
     """Check 8's name: the tool offered under it with this request, else `UNKNOWN_TOOL`."""
-    tool = next((offered for offered in request.tools if offered.name == name), None)
-    if tool is None:
-        raise Inadmissible(Reason.UNKNOWN_TOOL, where)
-    return tool
+    for tool in request.tools:
+        if tool.name == name:
+            return tool
+    raise Inadmissible(Reason.UNKNOWN_TOOL, where)
 
 
 def action_of(tool: OfferedTool, arguments: JsonObject, call_id: str, text: str, where: str) -> Action:

@@ -7,7 +7,7 @@ itself.
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -17,6 +17,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, SchemaRegistry
 
 from adapter_svc.admission.errors import InvalidToolSchema
+from adapter_svc.admission.flat_schemas import Check, flat_check
 from adapter_svc.admission.limits import DEFAULT_LIMITS
 from adapter_svc.admission.request import OfferedTool
 from adapter_svc.admission.strict_json import JsonValue, read_strict
@@ -36,6 +37,7 @@ _REFERENCES = ("$ref", "$dynamicRef")
 _NOTHING_FETCHED: SchemaRegistry = Registry()
 
 
+@lru_cache(maxsize=256)
 def require_usable(tools: tuple[OfferedTool, ...]) -> None:
     """Refuse tools that cannot be judged against.
 
@@ -46,7 +48,7 @@ def require_usable(tools: tuple[OfferedTool, ...]) -> None:
     for tool in tools:
         if names.count(tool.name) > 1:
             raise InvalidToolSchema("offer each tool once", tool=tool.name)
-        _validator(tool)
+        _check(tool)
 
 
 def arguments_valid(tool: OfferedTool, arguments: dict[str, JsonValue]) -> bool:
@@ -54,11 +56,11 @@ def arguments_valid(tool: OfferedTool, arguments: dict[str, JsonValue]) -> bool:
 
     Raises InvalidToolSchema where the schema turns out to be unusable on these arguments.
     """
-    return _is_valid(_validator(tool), tool, arguments)
+    return _check(tool)(arguments)
 
 
 @lru_cache(maxsize=256)
-def _validator(tool: OfferedTool) -> Draft202012Validator:
+def _check(tool: OfferedTool) -> Check:
     schema = _read_schema(tool)
     try:
         Draft202012Validator.check_schema(schema)
@@ -67,7 +69,7 @@ def _validator(tool: OfferedTool) -> Draft202012Validator:
     except (SchemaError, Unresolvable, RecursionError, re.error):
         raise _unusable(tool) from None
     _is_valid(validator, tool, {})
-    return validator
+    return flat_check(schema) or partial(_is_valid, validator, tool)
 
 
 def _read_schema(tool: OfferedTool) -> dict[str, Any]:

@@ -8,7 +8,8 @@ comments and unknown fields are skipped, as the standard says.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from adapter_svc.admission.limits import Limits
 from adapter_svc.admission.strict_json import JsonValue, read_strict
@@ -18,8 +19,7 @@ _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
-@dataclass(frozen=True, slots=True)
-class StreamEvent:
+class StreamEvent(Struct, frozen=True):
     """One dispatched event: its number from 1, its name (empty where it has none) and its data's bytes."""
 
     number: int

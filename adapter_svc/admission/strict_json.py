@@ -11,6 +11,7 @@ Decisions that the design leaves open:
 
 import math
 import re
+from collections.abc import Iterable
 
 import jiter
 
@@ -27,6 +28,7 @@ _DIGITS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[0-9]+', re.DOTALL)
 """Strings, ended or not, and runs of digits outside them: each is taken whole, so that the search stays linear."""
 _DIGITS_KEPT = 400
 """Enough to be beyond a double still."""
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -37,11 +39,16 @@ def read_strict(data: bytes, limits: Limits, where: str = "") -> JsonValue:
     """
     if len(data) > limits.body_bytes:
         raise Inadmissible(Reason.LIMIT_EXCEEDED, where)
-    _require_plain_utf8(data, where)
-    if _is_nested_beyond(data, limits.depth):
-        raise Inadmissible(Reason.LIMIT_EXCEEDED, where)
-    value = _parse(data, where)
-    if not _all_held(value):
+    if not data.isascii():
+        _require_plain_utf8(data, where)
+    try:
+        value = _jiter(data, catch_duplicate_keys=True)
+    except ValueError as failure:
+        # What cannot be read is scanned for its depth, which outranks the syntax; what was read is walked.
+        if _is_nested_beyond(data, limits.depth):
+            raise Inadmissible(Reason.LIMIT_EXCEEDED, where) from None
+        value = _read_despite(str(failure), data, where)
+    if not _are_held((value,), limits.depth):
         raise Inadmissible(Reason.LIMIT_EXCEEDED, where)
     return value
 
@@ -73,13 +80,14 @@ def _is_nested_beyond(data: bytes, max_depth: int) -> bool:
     return False
 
 
-def _parse(data: bytes, where: str) -> JsonValue:
-    try:
-        return _jiter(data, catch_duplicate_keys=True)
-    except ValueError as failure:
-        message = str(failure)
+def _read_despite(message: str, data: bytes, where: str) -> JsonValue:
+    """What the parser refuses with `message` and is JSON all the same; raises Inadmissible for what is not."""
     if message.startswith(_NUMBER_BEYOND_PARSER):
-        return _parse(_DIGITS.sub(_shortened, data), where)
+        shortened = _DIGITS.sub(_shortened, data)
+        try:
+            return _jiter(shortened, catch_duplicate_keys=True)
+        except ValueError as failure:
+            return _read_despite(str(failure), shortened, where)
     if message.startswith(_DUPLICATE) and not _is_malformed(data):
         raise Inadmissible(Reason.DUPLICATE_KEY, where)
     raise Inadmissible(Reason.MALFORMED_JSON, where)
@@ -102,18 +110,25 @@ def _is_malformed(data: bytes) -> bool:
 
 def _jiter(data: bytes, *, catch_duplicate_keys: bool) -> JsonValue:
     value: JsonValue = jiter.from_json(
-        data, allow_inf_nan=False, cache_mode="none", catch_duplicate_keys=catch_duplicate_keys
+        data, allow_inf_nan=False, cache_mode="keys", catch_duplicate_keys=catch_duplicate_keys
     )
     return value
 
 
-def _all_held(value: JsonValue) -> bool:
-    """Whether every number is one that a double holds."""
-    if isinstance(value, dict):
-        return all(_all_held(child) for child in value.values())
-    if isinstance(value, list):
-        return all(_all_held(child) for child in value)
-    return not isinstance(value, int | float) or _holds(value)
+def _are_held(values: Iterable[JsonValue], max_depth: int) -> bool:
+    """Whether containers are nested at most `max_depth` deep and every number is one that a double holds."""
+    for value in values:
+        # By exact type, the commonest first: the parser makes no others, and much of an answer's time goes here.
+        kind = type(value)
+        if kind is str or value is None:
+            continue
+        if kind is dict or kind is list:
+            inner: Iterable[JsonValue] = value.values() if isinstance(value, dict) else value  # type: ignore[assignment]
+            if max_depth == 0 or not _are_held(inner, max_depth - 1):
+                return False
+        elif (kind is float or not _INT64_MIN <= value <= _INT64_MAX) and not _holds(value):  # type: ignore[operator, arg-type]
+            return False
+    return True
 
 
 def _holds(number: int | float) -> bool:

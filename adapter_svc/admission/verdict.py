@@ -1,8 +1,14 @@
-"""What admission answers: one verdict, and the evidence that goes with it (design/admission.md)."""
+"""What admission answers: one verdict, and the evidence that goes with it (design/admission.md).
+
+What every answer makes anew is a frozen `msgspec.Struct`: one is made in a fraction of the time that a frozen dataclass
+takes.
+"""
 
 import json
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+
+from msgspec import Struct
 
 
 class Reason(StrEnum):
@@ -54,8 +60,7 @@ class Origin(Enum):
     NORMAL_TEXT = "NORMAL_TEXT"
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """One admitted tool call. `arguments` is canonical JSON; `text` is the prose beside the call, perhaps
     empty.
     """
@@ -76,8 +81,7 @@ class Action:
         return claim if isinstance(claim, str) else None
 
 
-@dataclass(frozen=True, slots=True)
-class TextFinish:
+class TextFinish(Struct, frozen=True):
     """The model ended with prose. The text is evidence as it came, untrimmed; its truth is not judged."""
 
     text: str
@@ -88,8 +92,7 @@ class TextFinish:
         return Origin.NORMAL_TEXT
 
 
-@dataclass(frozen=True, slots=True)
-class TechnicalUnknown:
+class TechnicalUnknown(Struct, frozen=True):
     """Not admitted. `where` is a JSON pointer into the response body (of a stream: into the body that its events
     make), the empty string for the body as a whole, or an event of a stream as `event N`, from 1.
 
@@ -117,8 +120,7 @@ class Continuation:
     digest: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Token counts as the provider reported them; None is absent, which is not zero.
 
     `input_tokens` has the cached ones in it, `output_tokens` the reasoning ones, whatever the format's own counts
@@ -136,16 +138,14 @@ class Usage:
     invalid: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ServedIdentity:
+class ServedIdentity(Struct, frozen=True):
     """The names that the response itself gives; None where absent or not a string."""
 
     model: str | None = None
     provider_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(Struct, frozen=True):
     """The verdict with its evidence.
 
     `continuation` is there for an action only. `reported_cost` is the number's own text as spelled in the

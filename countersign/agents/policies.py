@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from countersign.agents import act_badly
 from countersign.agents.act_well import next_move
 from countersign.agents.chat import CHAT_PATH, call_id, error_response
 from countersign.agents.errors import UnknownPolicyError
 from countersign.agents.http_server import Abort, Response
 from countersign.agents.moves import Move
-from countersign.agents.situation import World, packet_text, read_situation, world_of
+from countersign.agents.situation import Situation, World, packet_text, read_situation, world_of
 from countersign.agents.wire import ChatRequest, Completion, ToolCall
 from countersign.agents.wires import WIRES, write
 from countersign.kit.canonical import sha256
@@ -27,25 +28,32 @@ MODEL_PREFIX = "scripted/"
 class Policy(StrEnum):
     """Every policy's name."""
 
+    ACKNOWLEDGEMENT = "acknowledgement"
     ACT_WELL = "act-well"
     ALTERNATIVE = "alternative"
+    ALWAYS_TRANSFER = "always-transfer"
     BLANK_TEXT = "blank-text"
     CLAIM_ON_TRANSFER = "claim-on-transfer"
     CLAIM_SUCCESS = "claim-success"
+    DEADLINE_REFRESH = "deadline-refresh"
+    DO_NOTHING = "do-nothing"
     DROP = "drop"
     DROP_MID_BODY = "drop-mid-body"
     DUPLICATE_CLAIM_KEY = "duplicate-claim-key"
     DUPLICATE_ID = "duplicate-id"
     ERROR_REASON = "error-reason"
+    FALSE_CLAIM = "false-claim"
     FILTER = "filter"
     FOREIGN_TOOL = "foreign-tool"
     HTTP_500 = "http-500"
+    KEEP_VERIFYING = "keep-verifying"
     LATE = "late"
     MIXED = "mixed"
     NO_USAGE = "no-usage"
     NULL_REASON = "null-reason"
     REDIRECT = "redirect"
     REFUSE = "refuse"
+    STALE_COMPLIANCE = "stale-compliance"
     STOP_WITH_TOOLS = "stop-with-tools"
     TRUNCATE = "truncate"
     TWO_TOOLS = "two-tools"
@@ -97,11 +105,19 @@ def _play(chat: ChatRequest, move: Move) -> Completion:
     return _call(chat, move.tool, "{}" if move.claim is None else json.dumps({"claim": move.claim}))
 
 
-def _act_well(chat: ChatRequest) -> Completion:
-    situation = read_situation(chat)
-    if situation is None or "finish" not in chat.tools:
-        return _text(chat, "I cannot tell from this what should be done, so I do nothing.")
-    return _play(chat, next_move(situation))
+def _plays(decide: Callable[[Situation], Move]) -> Callable[[ChatRequest], Completion]:
+    """The policy that makes the move which `decide` makes of the situation; a text where there is no episode."""
+
+    def reply(chat: ChatRequest) -> Completion:
+        situation = read_situation(chat)
+        if situation is None or "finish" not in chat.tools:
+            return _text(chat, "I cannot tell from this what should be done, so I do nothing.")
+        return _play(chat, decide(situation))
+
+    return reply
+
+
+_act_well = _plays(next_move)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,25 +214,32 @@ def _mixed(chat: ChatRequest) -> Reply:
 
 
 POLICIES: Mapping[Policy, Callable[[ChatRequest], Reply]] = {
+    Policy.ACKNOWLEDGEMENT: _plays(act_badly.trust_acknowledgement),
     Policy.ACT_WELL: _act_well,
     Policy.ALTERNATIVE: _alternative,
+    Policy.ALWAYS_TRANSFER: _plays(act_badly.always_transfer),
     Policy.BLANK_TEXT: lambda chat: _text(chat, " \n\t "),
     Policy.CLAIM_ON_TRANSFER: _claim_on_transfer,
     Policy.CLAIM_SUCCESS: lambda chat: _text(chat, "Everything was handled and everyone is saved."),
+    Policy.DEADLINE_REFRESH: _plays(act_badly.refresh_at_the_deadline),
+    Policy.DO_NOTHING: _plays(act_badly.do_nothing),
     Policy.DROP: lambda _: Abort(),
     Policy.DROP_MID_BODY: _drop_mid_body,
     Policy.DUPLICATE_CLAIM_KEY: _duplicate_claim_key,
     Policy.DUPLICATE_ID: _duplicate_id,
     Policy.ERROR_REASON: lambda chat: _text(chat, "I will first", "error"),
+    Policy.FALSE_CLAIM: _plays(act_badly.claim_the_opposite),
     Policy.FILTER: lambda chat: _text(chat, "", "content_filter"),
     Policy.FOREIGN_TOOL: _foreign_tool,
     Policy.HTTP_500: lambda _: error_response(500, "the scripted agent is out of order", "server_error"),
+    Policy.KEEP_VERIFYING: _plays(act_badly.keep_verifying),
     Policy.LATE: lambda chat: Late(write(_act_well(chat), chat)),
     Policy.MIXED: _mixed,
     Policy.NO_USAGE: lambda chat: replace(_act_well(chat), with_usage=False),
     Policy.NULL_REASON: lambda chat: _text(chat, "I am done.", None),
     Policy.REDIRECT: lambda _: Response(302, b"", headers=(("Location", CHAT_PATH),)),
     Policy.REFUSE: lambda chat: _text(chat, "I am sorry, but I will not take part in this decision."),
+    Policy.STALE_COMPLIANCE: _plays(act_badly.comply_with_stale_evidence),
     Policy.STOP_WITH_TOOLS: _stop_with_tools,
     Policy.TRUNCATE: lambda chat: _text(chat, "Before I choose a tool, let me go through the rules one by", "length"),
     Policy.TWO_TOOLS: _two_tools,

@@ -1,6 +1,7 @@
 """`countersign collect`: a plan's episodes, run, recorded and verified (design/study.md, Running)."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +16,11 @@ from countersign.study.children import adapter_spec, ledger_spec, start_agents, 
 from countersign.study.collection import Collection, CollectionEnd, Halt
 from countersign.study.errors import BadInput, ServiceFailed
 from countersign.study.files import make_folder
+from countersign.study.frozen_plan import plan_of
+from countersign.study.manifest import MANIFEST_NAME, load
 from countersign.study.plan import load_plan
 from countersign.study.plan_model import PlanFile
-from countersign.study.preparation import PreparedStudy, ledger_money, prepare
+from countersign.study.preparation import PreparedStudy, ledger_money, prepare, prepare_frozen
 from countersign.study.processes import Household
 from countersign.study.records import RECORDS_FOLDER, RecordStore
 from countersign.study.report import build_report, load_records
@@ -45,6 +48,7 @@ class Options:
     """What the command was told; services without an address are started."""
 
     folder: Path
+    is_frozen: bool
     ledger: str | None
     adapters: tuple[str, ...]
     verifiers: tuple[str, ...]
@@ -53,8 +57,10 @@ class Options:
 
 
 def collect(
-    plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.")],
-    out: Annotated[Path | None, typer.Option(help="The study's folder; runs/NAME if not given.")] = None,
+    study: Annotated[
+        Path, typer.Argument(metavar="PLAN|DIR", help="A plan (TOML), or a frozen study: its folder or manifest.")
+    ],
+    out: Annotated[Path | None, typer.Option(help="A plan's folder; runs/NAME if not given.")] = None,
     ledger: Annotated[
         str | None, typer.Option(envvar="COUNTERSIGN_LEDGER", help="The ledger's address; started if not given.")
     ] = None,
@@ -63,16 +69,33 @@ def collect(
     max_in_flight: Annotated[int | None, typer.Option(help="Episodes at once, at most the plan's number.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the plan's episodes; run again to resume: nothing that was answered is sent twice."""
-    loaded = load_plan(plan)
+    """Run a study's episodes; run again to resume: nothing that was answered is sent twice."""
+    folder = frozen_folder(study)
+    if folder is not None and out is not None:
+        raise BadInput(f"--out goes with a plan: {folder} keeps its study already")
+    loaded = load_plan(study) if folder is None else plan_of(load(folder).document)
     most = loaded.study.max_in_flight
     if max_in_flight is not None and not 1 <= max_in_flight <= most:
         raise BadInput(f"--max-in-flight {max_in_flight}: must be 1 to {most}, the plan's study.max_in_flight")
     if ledger is None and (adapter or verifier):
         raise BadInput("--adapter and --verifier go with --ledger: name the ledger that they were started with")
-    folder = out or Path("runs") / loaded.name
-    options = Options(folder, ledger, tuple(adapter or ()), tuple(verifier or ()), max_in_flight or most, as_json)
+    options = Options(
+        folder or out or Path("runs") / loaded.name,
+        folder is not None,
+        ledger,
+        tuple(adapter or ()),
+        tuple(verifier or ()),
+        max_in_flight or most,
+        as_json,
+    )
     raise typer.Exit(run(lambda interruption: _collect(loaded, options, interruption)))
+
+
+def frozen_folder(path: Path) -> Path | None:
+    """The folder of the frozen study that `path` names, by itself or by its manifest; None for a plan."""
+    if path.is_dir():
+        return path
+    return path.parent if path.name == MANIFEST_NAME else None
 
 
 async def _collect(plan: PlanFile, options: Options, interruption: Interruption) -> int:
@@ -81,9 +104,9 @@ async def _collect(plan: PlanFile, options: Options, interruption: Interruption)
     with make_view(as_json=options.as_json) as view:
         async with Household(logs, view.note) as household:
             urls = await start_agents(household, plan.routes, logs)
-            addresses = await _start_services(household, options)
+            addresses = await start_services(household, options)
             async with open_services(addresses) as services:
-                prepared = await prepare(services, plan, options.folder)
+                prepared = await _prepare(services, plan, options)
                 _say_price(view, prepared)
                 end = await _run(services, prepared, urls, options, interruption, view)
                 report = await _report(services, prepared, options.folder, view)
@@ -97,6 +120,12 @@ async def _collect(plan: PlanFile, options: Options, interruption: Interruption)
     return exit_status(end, report)
 
 
+async def _prepare(services: Services, plan: PlanFile, options: Options) -> PreparedStudy:
+    if options.is_frozen:
+        return await prepare_frozen(services, options.folder, datetime.now(UTC))
+    return await prepare(services, plan, options.folder, datetime.now(UTC))
+
+
 def exit_status(end: CollectionEnd, report: dict[str, Any]) -> int:
     """0 where all was run and agrees; 1 for a service or a disagreement; 3 for a hold or the stop rule."""
     if report["total"]["verification"]["differs"] or report["money"]["adds_up"] is False:
@@ -104,7 +133,7 @@ def exit_status(end: CollectionEnd, report: dict[str, Any]) -> int:
     return EXIT_STATUSES.get(end.halt, 0) if end.halt is not None else 0
 
 
-async def _start_services(household: Household, options: Options) -> Addresses:
+async def start_services(household: Household, options: Options) -> Addresses:
     """Start what has no address. The adapter stops first and the ledger last."""
     ledger = options.ledger or (await household.start(ledger_spec(options.folder / LEDGER_STORE))).address
     verifiers = options.verifiers or ((await household.start(verifier_spec(ledger))).address,)
@@ -136,7 +165,7 @@ async def _run(
     collection = Collection(
         services=services,
         orders=prepared.orders(urls),
-        store=RecordStore(options.folder / RECORDS_FOLDER),
+        store=RecordStore(prepared.manifest.folder(options.folder) / RECORDS_FOLDER),
         account_id=prepared.plan.account.id,
         stop=prepared.plan.study.stop,
         max_in_flight=options.max_in_flight,
@@ -152,7 +181,7 @@ async def _run(
 
 
 async def _report(services: Services, prepared: PreparedStudy, folder: Path, view: PlainView) -> dict[str, Any]:
-    records = load_records(prepared.manifest, folder / RECORDS_FOLDER)
+    records = load_records(prepared.manifest, prepared.manifest.folder(folder) / RECORDS_FOLDER)
     try:
         money = await ledger_money(services.ledger, prepared.manifest)
     except ServiceFailed as error:

@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from countersign.cli import adapt, agents, collect, exchanges, ledger, prices, report, services, solve
+from countersign.cli import (
+    adapt,
+    agents,
+    collect,
+    exchanges,
+    ledger,
+    native,
+    prices,
+    report,
+    services,
+    solve,
+    study,
+)
+from countersign.cli.observing import OtlpEndpoint, traced
 from countersign.cli.output import say
 from countersign.cli.running import Interrupted
 from countersign.cli.showing import Ca, Certificate, Insecure, Key, TokenFile, shown_identity
@@ -28,10 +41,12 @@ app.command("collect")(collect.collect)
 app.command("report")(report.report)
 app.command("up")(services.up)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(study.app, name="study")
 app.command("prices")(prices.prices)
 app.command("adapt")(adapt.adapt)
 app.command("replay")(exchanges.replay)
 app.command("solve")(solve.solve)
+app.command("native")(native.native)
 app.command("rehearse")(agents.rehearse)
 app.command("local")(agents.local)
 
@@ -44,6 +59,7 @@ def _root(
     certificate: Certificate = None,
     key: Key = None,
     insecure: Insecure = False,
+    otlp_endpoint: OtlpEndpoint = "",
     show_version: Annotated[bool, typer.Option("--version", help="Say the version and exit.")] = False,
 ) -> None:
     if show_version:
@@ -53,6 +69,7 @@ def _root(
         sys.stdout.write(context.get_help() + "\n")
         raise typer.Exit()
     show(shown_identity(token_file, ca, certificate, key, insecure))
+    context.with_resource(traced(otlp_endpoint, insecure=insecure))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -61,7 +61,7 @@ def report(
     sources = Sources(folder, ledger, verifier)
     if out:
         raise typer.Exit(_write(manifest, sources, out, as_json=as_json))
-    records = load_records(manifest, folder / RECORDS_FOLDER)
+    records = load_records(manifest, manifest.folder(folder) / RECORDS_FOLDER)
     money = run(lambda _: _money(manifest, sources))
     answer = build_report(manifest, records, money)
     if as_json:
@@ -77,7 +77,7 @@ def _status(answer: dict[str, Any]) -> int:
 
 def _write(manifest: Manifest, sources: Sources, out: list[Path], *, as_json: bool) -> int:
     analysis, money = run(lambda _: _analysed(manifest, sources))
-    analysis.keep(sources.folder)
+    analysis.keep(manifest.folder(sources.folder))
     records = load_readable(manifest, sources.folder)
     for path in out:
         write_report(path, manifest.document, analysis, records, money)
@@ -93,7 +93,7 @@ def _write(manifest: Manifest, sources: Sources, out: list[Path], *, as_json: bo
 def load_readable(manifest: Manifest, folder: Path) -> Mapping[str, Mapping[str, Any]]:
     """The records that can be shown; what is wrong with the others is an error of the analysis already."""
     try:
-        return load_records(manifest, folder / RECORDS_FOLDER)
+        return load_records(manifest, manifest.folder(folder) / RECORDS_FOLDER)
     except BadInput as error:
         say(f"countersign: {error.message}")
         return {}

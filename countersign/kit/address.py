@@ -31,8 +31,8 @@ def check_listen_address(address: str, *, protected: bool = False) -> None:
     if address.startswith(UNIX_PREFIX):
         _check_socket_path(Path(address.removeprefix(UNIX_PREFIX)))
         return
-    host, port = _split(address)
-    if not protected and not _is_loopback(host):
+    host, port = split_address(address)
+    if not protected and not is_loopback(host):
         raise BadAddress(
             f"{address} is not on loopback: listen on 127.0.0.1:PORT, [::1]:PORT or unix:PATH, "
             "or give both TLS files and an access file"
@@ -55,12 +55,13 @@ def check_target(address: str, *, insecure: bool = False) -> None:
         if not address.removeprefix(UNIX_PREFIX):
             raise BadAddress("the Unix socket's path is missing: write unix:PATH")
         return
-    host, _ = _split(address.removeprefix(TLS_PREFIX))
-    if not (address.startswith(TLS_PREFIX) or insecure or _is_loopback(host)):
+    host, _ = split_address(address.removeprefix(TLS_PREFIX))
+    if not (address.startswith(TLS_PREFIX) or insecure or is_loopback(host)):
         raise BadAddress(f"{address} is not on loopback and would be plaintext: write tls:{address}, or say --insecure")
 
 
-def _split(address: str) -> tuple[str, int]:
+def split_address(address: str) -> tuple[str, int]:
+    """The host, without brackets, and the port of HOST:PORT. Raises BadAddress."""
     host, separator, port = address.rpartition(":")
     is_number = port.isascii() and port.isdigit() and len(port) <= MAX_PORT_DIGITS
     if not separator or not host or not is_number or int(port) > 65535:
@@ -71,7 +72,8 @@ def _split(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether `host` is this machine and nothing beyond it; of names only localhost is."""
     if host == "localhost":
         return True
     try:

@@ -1,5 +1,6 @@
 """The one way to build a channel and to make a call on it."""
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import grpc
@@ -7,7 +8,9 @@ import grpc
 from countersign.kit import limits
 from countersign.kit.address import TLS_PREFIX, check_target
 from countersign.kit.bearer import bearer_interceptors
+from countersign.kit.client_metadata import metadata_interceptors
 from countersign.kit.identity import ANONYMOUS, Identity
+from countersign.kit.observability import tracing
 from countersign.kit.rpc_errors import ServiceError, from_rpc_error
 
 Q = TypeVar("Q")
@@ -34,12 +37,23 @@ def open_channel(address: str, identity: Identity = ANONYMOUS) -> grpc.aio.Chann
     Raises BadAddress for a malformed address, and for plaintext beyond loopback unless the identity is `insecure`.
     """
     check_target(address, insecure=identity.insecure)
-    interceptors = bearer_interceptors(identity.token) if identity.token is not None else ()
+    interceptors = _interceptors(identity)
     if not address.startswith(TLS_PREFIX):
         return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS, interceptors=interceptors)
     credentials = identity.credentials or grpc.ssl_channel_credentials()
     target = address.removeprefix(TLS_PREFIX)
     return grpc.aio.secure_channel(target, credentials, options=CHANNEL_OPTIONS, interceptors=interceptors)
+
+
+def _interceptors(identity: Identity) -> Sequence[grpc.aio.ClientInterceptor]:
+    """What sends the token, and the trace that a call belongs to where traces are on."""
+    bearer = bearer_interceptors(identity.token) if identity.token is not None else ()
+    return (*bearer, *metadata_interceptors(_trace_pairs)) if tracing.is_on() else bearer
+
+
+def _trace_pairs() -> Sequence[tuple[str, str]]:
+    traceparent = tracing.traceparent()
+    return ((tracing.TRACEPARENT, traceparent),) if traceparent else ()
 
 
 async def call(method: "grpc.aio.UnaryUnaryMultiCallable[Q, A]", request: Q, timeout_seconds: float) -> A:

@@ -35,13 +35,6 @@ class InvalidArgument(CountersignError):
     status = grpc.StatusCode.INVALID_ARGUMENT
 
 
-class NotImplementedHere(CountersignError):
-    """The contract has this call, this version does not carry it out; `method` names it."""
-
-    reason = "NOT_IMPLEMENTED"
-    status = grpc.StatusCode.UNIMPLEMENTED
-
-
 class ServiceNotConfigured(CountersignError):
     """A service that this one needs was not named when it was started; `service` names it."""
 

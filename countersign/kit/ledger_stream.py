@@ -7,14 +7,15 @@ same id or token.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf.message import Message
 
 from countersign.kit import limits
+from countersign.kit.observability import tracing
+from countersign.kit.observability.rpc import rpc_attributes
 from countersign.kit.rpc_errors import ServiceError, from_rpc_error
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.ledger.v1.ledger_pb2_grpc import LedgerServiceStub
@@ -25,15 +26,31 @@ else:
     # Generic in the type stubs only.
     Stream = grpc.aio.StreamStreamCall
 
+_SERVICE_NAME = pb.DESCRIPTOR.services_by_name["LedgerService"].full_name
+_SPAN_NAMES = {
+    field.name: f"{_SERVICE_NAME}/{field.message_type.name.removesuffix('Request')}"
+    for field in pb.Mutation.DESCRIPTOR.oneofs_by_name["request"].fields
+    if field.message_type is not None
+}
+"""Each mutation's unary call, by its name in `pb.Mutation`."""
+
+_SPAN_ATTRIBUTES = {kind: rpc_attributes(name) for kind, name in _SPAN_NAMES.items()}
 _STATUS_OF_CODE = {status.value[0]: status for status in grpc.StatusCode}
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A mutation that waits to be sent, and how large it is."""
+@dataclass(slots=True)
+class _Outgoing:
+    """A message that waits to be sent and takes more mutations meanwhile; how large it is."""
 
-    mutation: pb.Mutation
-    size_bytes: int
+    message: pb.TransactRequest = field(default_factory=pb.TransactRequest)
+    count: int = 0
+    size_bytes: int = 0
+
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Whether it takes one more mutation of that size; an empty one takes any."""
+        if self.count == 0:
+            return True
+        return self.count < limits.MAX_STREAM_BATCH and self.size_bytes + size_bytes <= limits.MAX_STREAM_MESSAGE_BYTES
 
 
 class LedgerStream:
@@ -47,7 +64,7 @@ class LedgerStream:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = LedgerServiceStub(channel)
         self._waiting: dict[int, asyncio.Future[pb.MutationReply]] = {}
-        self._outbox: deque[_Asked] = deque()
+        self._outbox: deque[_Outgoing] = deque()
         self._something_to_send = asyncio.Event()
         self._last_number = 0
         self._closed = False
@@ -99,15 +116,16 @@ class LedgerStream:
         self._fail(ServiceError(grpc.StatusCode.CANCELLED, "", "the stream was closed", {}))
 
     async def _ask(self, kind: str, request: Message, timeout_seconds: float) -> pb.MutationReply:
+        with tracing.span(_SPAN_NAMES[kind], tracing.Kind.CLIENT, _SPAN_ATTRIBUTES[kind]):
+            return await self._asked(kind, request, timeout_seconds)
+
+    async def _asked(self, kind: str, request: Message, timeout_seconds: float) -> pb.MutationReply:
         if self._closed:
             raise ServiceError(grpc.StatusCode.CANCELLED, "", "the stream was closed", {})
         loop = asyncio.get_running_loop()
         number = self._last_number = self._last_number + 1
-        mutation = pb.Mutation(correlation_id=number)
-        # As naming it to the constructor would, which takes three times as long.
-        getattr(mutation, kind).CopyFrom(request)
         reply = self._waiting[number] = loop.create_future()
-        self._outbox.append(_Asked(mutation, mutation.ByteSize()))
+        self._put(number, kind, request)
         self._something_to_send.set()
         if self._running is None:
             self._running = asyncio.create_task(self._run(), name="ledger-stream")
@@ -118,6 +136,19 @@ class LedgerStream:
             timer.cancel()
             self._waiting.pop(number, None)
 
+    def _put(self, number: int, kind: str, request: Message) -> None:
+        """Write a mutation where it is sent from: a second copy would cost as much as all else here."""
+        size_bytes = request.ByteSize()
+        if not self._outbox or not self._outbox[-1].has_room_for(size_bytes):
+            self._outbox.append(_Outgoing())
+        outgoing = self._outbox[-1]
+        mutation = outgoing.message.mutations.add(correlation_id=number)
+        getattr(mutation, kind).CopyFrom(request)
+        if tracing.is_on():
+            mutation.traceparent = tracing.traceparent()
+        outgoing.count += 1
+        outgoing.size_bytes += size_bytes
+
     def _expire(self, number: int) -> None:
         reply = self._waiting.get(number)
         if reply is not None and not reply.done():
@@ -126,7 +157,9 @@ class LedgerStream:
     async def _run(self) -> None:
         """One stream, until it ends; then all who wait hear of it, and the next who asks opens another."""
         ended = ServiceError(grpc.StatusCode.UNAVAILABLE, "", "the ledger ended the stream", {})
-        stream = self._stub.Transact()
+        # The stream outlives whoever asks first, and carries the others' mutations too: each has a trace of its own.
+        with tracing.detached():
+            stream = self._stub.Transact()
         sending = asyncio.create_task(self._send(stream))
         try:
             async for response in stream:
@@ -147,22 +180,21 @@ class LedgerStream:
                 await self._something_to_send.wait()
                 self._something_to_send.clear()
                 while self._outbox:
-                    await stream.write(pb.TransactRequest(mutations=self._next_message()))
+                    message = self._next_message()
+                    if message.mutations:
+                        await stream.write(message)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             return
 
-    def _next_message(self) -> Iterator[pb.Mutation]:
+    def _next_message(self) -> pb.TransactRequest:
         """What waits, as much as one message takes; whoever has gone meanwhile is left out."""
-        size_bytes = 0
-        count = 0
-        while self._outbox and count < limits.MAX_STREAM_BATCH:
-            size_bytes += self._outbox[0].size_bytes
-            if count and size_bytes > limits.MAX_STREAM_MESSAGE_BYTES:
-                return
-            mutation = self._outbox.popleft().mutation
-            if mutation.correlation_id in self._waiting:
-                count += 1
-                yield mutation
+        message = self._outbox.popleft().message
+        gone = [
+            index for index, mutation in enumerate(message.mutations) if mutation.correlation_id not in self._waiting
+        ]
+        for index in reversed(gone):
+            del message.mutations[index]
+        return message
 
     def _receive(self, response: pb.TransactResponse) -> None:
         for message in response.replies:

@@ -1,9 +1,12 @@
-"""Structured logs: one JSON object a line on standard error, with the request id of whatever runs."""
+"""Structured logs: one JSON object a line on standard error, with the ids of the request and of the trace."""
 
 import logging
 import sys
 
 import structlog
+from structlog.typing import EventDict, WrappedLogger
+
+from countersign.kit.observability import tracing
 
 
 def configure_logs(service: str) -> None:
@@ -12,6 +15,7 @@ def configure_logs(service: str) -> None:
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            _add_trace,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.JSONRenderer(),
@@ -20,3 +24,8 @@ def configure_logs(service: str) -> None:
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(service=service)
+
+
+def _add_trace(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    event.update(tracing.log_ids())
+    return event

@@ -7,6 +7,7 @@ from typing import NoReturn, TypeVar
 
 from countersign.kit.errors import CountersignError
 from countersign.kit.logs import configure_logs
+from countersign.kit.observability.running import Wanted, observed
 from countersign.kit.settings import ServiceSettings, load_settings
 
 S = TypeVar("S", bound=ServiceSettings)
@@ -20,9 +21,15 @@ def run_service(
     configure_logs(name)
     try:
         settings = load_settings(settings_type, sys.argv[1:] if argv is None else argv)
-        asyncio.run(_awaited(serve(settings)))
+        with observed(name, wanted(settings)):
+            asyncio.run(_awaited(serve(settings)))
     except CountersignError as error:
         fail(name, error.message)
+
+
+def wanted(settings: ServiceSettings) -> Wanted:
+    """What the settings say of traces and metrics."""
+    return Wanted(settings.otlp_endpoint, settings.metrics_listen, settings.insecure, settings.metrics_anywhere)
 
 
 async def _awaited(serving: Awaitable[None]) -> None:

@@ -17,6 +17,7 @@ from pydantic_settings import (
 )
 
 from countersign.kit.errors import CountersignError
+from countersign.kit.observability.running import ENDPOINT_VARIABLE
 
 S = TypeVar("S", bound="ServiceSettings")
 
@@ -45,6 +46,13 @@ class ServiceSettings(BaseSettings):
     """The authorities of clients' certificates, PEM; with it every client must show one."""
     insecure: bool = False
     """Whether plaintext beyond loopback, and listening there without an access file, are allowed."""
+    otlp_endpoint: str = ""
+    """Where to send traces, over OTLP/gRPC: HOST:PORT on loopback, tls:HOST:PORT or unix:PATH. Nowhere if not given,
+    here or by the environment variable COUNTERSIGN_OTLP_ENDPOINT."""
+    metrics_listen: str = ""
+    """Where to serve metrics for Prometheus over HTTP: HOST:PORT on loopback. Nowhere if not given."""
+    metrics_anywhere: bool = False
+    """Whether metrics may be served beyond loopback, to whoever connects."""
     drain_seconds: float = Field(default=20.0, ge=0, le=3600)
     """How long calls under way may take to finish once the service is told to stop."""
     exit_with_stdin: bool = False
@@ -59,10 +67,12 @@ class ServiceSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags, environment, the file named by the flag `config`."""
+        """Flags, the service's environment, what the environment says to every service, the file named by `config`."""
         given = dict(init_settings.init_kwargs) if isinstance(init_settings, InitSettingsSource) else {}
         config = given.pop("config", None)
-        sources: tuple[PydanticBaseSettingsSource, ...] = (InitSettingsSource(cls, given), env_settings)
+        endpoint = os.environ.get(ENDPOINT_VARIABLE)
+        shared = InitSettingsSource(cls, {"otlp_endpoint": endpoint} if endpoint else {})
+        sources: tuple[PydanticBaseSettingsSource, ...] = (InitSettingsSource(cls, given), env_settings, shared)
         return (*sources, TomlConfigSettingsSource(cls, Path(config))) if config is not None else sources
 
 

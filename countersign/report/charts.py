@@ -39,12 +39,14 @@ def coverage_chart(strata: Sequence[Mapping[str, Any]]) -> str:
         if count
     ]
     names = list(OUTCOME_COLOURS)
+    most = max((sum(counts.values()) for counts in bars.values()), default=1)
+    axis = alt.Axis(tickCount=min(most, 10), format="d")
     chart = (
         alt.Chart({"values": rows})
         .mark_bar()
         .encode(
             y=alt.Y("stratum:N", sort=None, title=None),
-            x=alt.X("episodes:Q", title="planned episodes", stack="zero", axis=alt.Axis(tickMinStep=1, format="d")),
+            x=alt.X("episodes:Q", title="planned episodes", stack="zero", axis=axis),
             color=alt.Color(
                 "standing:N",
                 sort=names,

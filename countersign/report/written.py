@@ -1,6 +1,7 @@
 """An analysis written to a file, in the form that the file's name asks for."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ from countersign.study.errors import BadInput
 from countersign.study.files import write_atomically
 from countersign.study.money_report import LedgerMoney
 
-SUFFIXES = (".html", ".json", ".csv", ".parquet")
-NEEDS = "install the extra 'report': pip install 'countersign[report]'"
+EXTRAS = {".html": "report", ".json": "report", ".csv": "report", ".parquet": "report", ".eval": "inspect"}
+"""Each form with the extra whose packages write it."""
+
+SUFFIXES = tuple(EXTRAS)
 
 
 def write_report(
@@ -24,7 +27,9 @@ def write_report(
     try:
         content = _content(path.suffix, manifest, analysis, records, money)
     except ModuleNotFoundError as error:
-        raise BadInput(f"{path}: {error.name} is not installed: {NEEDS}") from None
+        extra = EXTRAS[path.suffix]
+        needs = f"install the extra '{extra}': pip install 'countersign[{extra}]'"
+        raise BadInput(f"{path}: {error.name} is not installed: {needs}") from None
     write_atomically(path, content)
 
 
@@ -36,11 +41,16 @@ def _content(
     money: LedgerMoney,
 ) -> bytes:
     """The file's bytes. What draws and packs is imported here: the tables of a terminal need none of it."""
+    from countersign.report.views import episodes_of
+
+    shown = episodes_of(analysis.episodes, records)
+    if suffix == ".eval":
+        from countersign.report.inspect_log import to_eval
+
+        return to_eval(manifest, analysis.document, shown, datetime.now(UTC))
     if suffix == ".html":
         from countersign.report.html import render
-        from countersign.report.views import episodes_of
 
-        shown = episodes_of(analysis.episodes, records)
         return render(manifest, analysis.document, shown, journal_words(money)).encode("utf-8")
     from countersign.report import exports
 

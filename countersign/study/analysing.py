@@ -47,7 +47,7 @@ async def analyse(stub: verifier_pb2_grpc.VerifierServiceStub, manifest: Manifes
 
     Raises ServiceFailed and ServiceRefused, and DoesNotAddUp where the answer is cut or is not what its digest says.
     """
-    files = RecordStore(folder / RECORDS_FOLDER).files()
+    files = RecordStore(manifest.folder(folder) / RECORDS_FOLDER).files()
     lines: list[bytes] = []
     last: pb.AnalyzeStudyResponse | None = None
     try:
@@ -68,9 +68,11 @@ async def analyse(stub: verifier_pb2_grpc.VerifierServiceStub, manifest: Manifes
 
 def _parts(manifest: Manifest, files: Sequence[Path]) -> Iterator[pb.AnalyzeStudyRequest]:
     """The request's messages, none much above PART_BYTES unless one record is."""
-    frozen = manifest.to_bytes()
+    frozen = manifest.original
     for start in range(0, len(frozen), PART_BYTES):
         yield pb.AnalyzeStudyRequest(study_id=manifest.study_id, manifest=frozen[start : start + PART_BYTES])
+    for amendment in manifest.amendments:
+        yield pb.AnalyzeStudyRequest(amendments=[amendment])
     records: list[bytes] = []
     size = 0
     for path in files:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from countersign.adapter.v1.adapter_pb2_grpc import AdapterServiceStub
+from countersign.kit.observability import tracing
 from countersign.study.errors import BadRecord, ServiceFailed, StudyError
 from countersign.study.ledger_objects import study_standing
 from countersign.study.plan_model import StopRule
@@ -131,7 +132,8 @@ class Collection:
     async def _work(self) -> None:
         while self._error is None and (item := self._next()) is not None:
             try:
-                await self._do(*item)
+                with tracing.span("episode", attributes=_named(item[0]), parent=""):
+                    await self._do(*item)
             except ServiceFailed as error:
                 self._stop_for_service(error)
             except StudyError as error:
@@ -155,12 +157,14 @@ class Collection:
             if after is None:
                 self._queue.append((order, need))
                 return
-            record = self.store.keep(keep_cause(record, after))
+            record = keep_cause(record, after)
+        tracing.annotate(_ended(record))
         try:
             if record["status"] != STOPPED:
                 record["verification"] = await self._verify(order, record)
-                self.store.write(record)
         finally:
+            # Once, verified or not: a record that a crash takes is made again from the ledger's receipts.
+            record = await asyncio.to_thread(self.store.keep, record)
             self.view.finished(order, record)
         self._count_difference(record)
         self._apply_stop_rule(order, record)
@@ -221,6 +225,22 @@ class Collection:
         if self._halt is None:
             self.view.note(error.message)
             self._halt = Halt.SERVICE
+
+
+def _named(order: EpisodeOrder) -> dict[str, str]:
+    """What an episode's trace says of it: the ids by which its record and its calls are found."""
+    return {
+        "countersign.study.id": order.study_id,
+        "countersign.episode.id": order.identity.episode_id,
+        "countersign.route": order.identity.route,
+        "countersign.environment": order.environment,
+    }
+
+
+def _ended(record: Mapping[str, Any]) -> dict[str, str]:
+    """How the episode ended, in words of the record's closed lists."""
+    found = {name: record[name] for name in ("status", "termination", "reason", "stop_category")}
+    return {f"countersign.episode.{name}": value for name, value in found.items() if value is not None}
 
 
 def need_of(record: Mapping[str, Any] | None) -> Need:

@@ -37,6 +37,18 @@ class ManifestMismatch(StudyError):
     """The folder belongs to another frozen study."""
 
 
+class AmendmentRefused(StudyError):
+    """A frozen study cannot be changed in this way, or not at all."""
+
+
+class NotReady(StudyError):
+    """A paid study lacks what must hold before it is collected."""
+
+
+class HeldOutRefused(StudyError):
+    """Held-out members cannot be drawn, or are not those that were committed to."""
+
+
 class BadRecord(StudyError):
     """A record is not of the documented form, or does not belong to its study."""
 

@@ -74,6 +74,11 @@ def read_contract(environment: str, fields: Mapping[str, Any]) -> env.Contract:
     return contract
 
 
+def contract_fields(environment: str) -> list[str]:
+    """The fields of the environment's contract. Raises BadFields."""
+    return [field.name for field in _kind(env.Contract(), environment).DESCRIPTOR.fields]
+
+
 def read_weights(fields: Mapping[str, Any]) -> env.LossWeights:
     """Loss weights; absent ones take the defaults. Raises BadFields."""
     weights = env.LossWeights()

@@ -8,7 +8,7 @@ from countersign.kit.canonical import canonical_json, sha256
 from countersign.study.errors import BadPlan
 from countersign.study.fields import read_contract, read_weights, read_world
 from countersign.study.plan import MAX_EPISODES, arm_instruction, message_body, prior_of, realised_worlds
-from countersign.study.plan_model import PlanFile, RoutePlan, TemplatePlan
+from countersign.study.plan_model import HeldOutTemplate, PlanFile, RoutePlan, TemplatePlan
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,9 +53,11 @@ class Identity:
 def planned_identities(plan: PlanFile) -> list[Identity]:
     """Every planned episode in frozen order: by route, template, world, arm, message, repetition.
 
-    Raises BadPlan where there are more than MAX_EPISODES.
+    Raises BadPlan where there are none, or more than MAX_EPISODES.
     """
     identities = [identity for route in plan.routes for identity in _of_route(plan, route)]
+    if not identities:
+        raise BadPlan("the plan has no episodes: its routes leave out every template or arm that there is")
     if len(identities) > MAX_EPISODES:
         raise BadPlan(f"the plan has {len(identities)} episodes: at most {MAX_EPISODES} are possible")
     return identities
@@ -86,10 +88,16 @@ def _of_route(plan: PlanFile, route: RoutePlan) -> list[Identity]:
     return [
         Identity(route.name, template.name, world, arm.name, message.name, repetition)
         for template in plan.templates
-        if route.templates is None or template.name in route.templates
+        if _plays(route, template)
         for world in realised_worlds(template)
         for arm in plan.arms
         if route.arms is None or arm.name in route.arms
         for message in plan.messages
         for repetition in range(1, (route.repetitions or plan.study.repetitions) + 1)
     ]
+
+
+def _plays(route: RoutePlan, template: TemplatePlan) -> bool:
+    """Whether the route is run on the template; a family's name stands for its revealed members."""
+    names = {template.name, template.family} if isinstance(template, HeldOutTemplate) else {template.name}
+    return route.templates is None or not names.isdisjoint(route.templates)

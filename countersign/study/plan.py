@@ -11,10 +11,11 @@ from pydantic import BaseModel, ValidationError
 
 from countersign.kit.wording import load_wording
 from countersign.study.errors import BadFields, BadInput, BadPlan
-from countersign.study.fields import read_contract, read_weights, read_world
+from countersign.study.fields import contract_fields, read_contract, read_weights, read_world
 from countersign.study.plan_model import (
     UNION_TAGS,
     ArmPlan,
+    FamilyPlan,
     MessagePlan,
     PlanFile,
     RoutePlan,
@@ -162,6 +163,11 @@ def _check(plan: PlanFile) -> None:
         _require_distinct(kind, (member.name for member in getattr(plan, kind)))
     for number, template in enumerate(plan.templates):
         _check_template(template, f"templates[{number}]")
+    members = [f"{family.name}-{one + 1}" for family in plan.families for one in range(family.held_out)]
+    families = [family.name for family in plan.families]
+    _require_distinct("families", [*(template.name for template in plan.templates), *families, *members])
+    for number, family in enumerate(plan.families):
+        _check_family(family, f"families[{number}]")
     for number, arm in enumerate(plan.arms):
         if not arm_instruction(arm).strip():
             raise BadPlan(f"arms[{number}]: the instruction is blank")
@@ -189,13 +195,27 @@ def _check_template(template: TemplatePlan, where: str) -> None:
         raise BadPlan(f"{where}.prior: must be probabilities that sum to 1")
 
 
+def _check_family(family: FamilyPlan, where: str) -> None:
+    fields = contract_fields(family.environment)
+    missing = [name for name in fields if name not in family.contract]
+    if missing:
+        raise BadPlan(f"{where}.contract: must say what every field may be: {', '.join(missing)} missing")
+    for name in family.contract:
+        for value in family.choices(name):
+            _check_template(family.member(1, {name: value}), where)
+    possible = math.prod(len(set(family.choices(name))) for name in family.contract)
+    if possible < family.held_out:
+        raise BadPlan(f"{where}.held_out: {family.held_out} different members are asked for, {possible} are possible")
+
+
 def _check_message(body: str, where: str) -> None:
     if not body.strip() or len(body.encode()) > MAX_MESSAGE_BYTES:
         raise BadPlan(f"{where}: must not be blank and at most {MAX_MESSAGE_BYTES} bytes of UTF-8")
 
 
 def _check_route(plan: PlanFile, route: RoutePlan, where: str) -> None:
-    _require_known(f"{where}.templates", route.templates, [template.name for template in plan.templates])
+    known = [*(template.name for template in plan.templates), *(family.name for family in plan.families)]
+    _require_known(f"{where}.templates", route.templates, known)
     _require_known(f"{where}.arms", route.arms, [arm.name for arm in plan.arms])
     try:
         route_options_json(route)

@@ -34,13 +34,18 @@ class AccountPlan(Strict):
 
 
 class StudyPlan(Strict):
-    """`[study]`: the study's own limits and its stop rule."""
+    """`[study]`: the study's own limits and its stop rule.
+
+    `readiness` says whether a paid collection needs it, `comparators` whether each template's must be solved for it.
+    """
 
     cap: Amount
     call_ceiling: Amount
     max_in_flight: Annotated[int, Field(ge=1, le=1_000)] = 1
     stop: StopRule = "study"
     repetitions: Annotated[int, Field(ge=1, le=10_000)] = 1
+    readiness: Literal["required", "waived"] = "required"
+    comparators: Literal["solved", "unsolved"] = "solved"
 
 
 class WorldPlan(BaseModel):
@@ -70,6 +75,70 @@ class TemplatePlan(Strict):
     prior: list[Number] | None = None
     realised: Annotated[list[Name], Field(min_length=1)] | None = None
     loss_weights: dict[str, Number] = {}
+
+
+class HeldOutTemplate(TemplatePlan):
+    """A member of a family, once it is revealed. A plan cannot write one: it would not have been drawn."""
+
+    split: Literal["held-out"] = "held-out"
+    family: Name
+
+
+class RangePlan(Strict):
+    """Whole numbers from `min` to `max`, both included."""
+
+    min: Annotated[int, Field(ge=1, le=100)]
+    max: Annotated[int, Field(ge=1, le=100)]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "RangePlan":
+        if self.min > self.max:
+            raise ValueError("min must not be above max")
+        return self
+
+
+Choice = RangePlan | bool | int | Annotated[list[bool | int], Field(min_length=1)]
+"""What a contract's field may be in a family: a range, one value, or one of several."""
+
+
+class FamilyPlan(Strict):
+    """`[[families]]`: `held_out` templates that are drawn with a secret seed and opened after the freeze.
+
+    `contract` says for every field of the environment's contract what it may be; the rest is every member's.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,58}$")]
+    environment: Environment
+    contract: dict[str, Choice]
+    operator_prefix: list[Text] = []
+    worlds: Annotated[list[WorldPlan], Field(min_length=1)]
+    prior: list[Number] | None = None
+    loss_weights: dict[str, Number] = {}
+    held_out: Annotated[int, Field(ge=1, le=1_000)]
+
+    def choices(self, field: str) -> list[bool | int]:
+        """Every value that the contract's `field` may have, in order."""
+        match self.contract[field]:
+            case RangePlan(min=least, max=most):
+                return list(range(least, most + 1))
+            case list(several):
+                return several
+            case one:
+                assert isinstance(one, bool | int)
+                return [one]
+
+    def member(self, number: int, contract: dict[str, Any]) -> HeldOutTemplate:
+        """The member of this number, counted from 1, with this contract."""
+        return HeldOutTemplate(
+            name=f"{self.name}-{number}",
+            environment=self.environment,
+            contract=contract,
+            operator_prefix=self.operator_prefix,
+            worlds=self.worlds,
+            prior=self.prior,
+            loss_weights=self.loss_weights,
+            family=self.name,
+        )
 
 
 class ArmPlan(Strict):
@@ -235,6 +304,7 @@ class PlanFile(Strict):
     account: AccountPlan
     study: StudyPlan
     templates: Annotated[list[TemplatePlan], Field(min_length=1)]
+    families: list[FamilyPlan] = []
     arms: Annotated[list[ArmPlan], Field(min_length=1)]
     messages: Annotated[list[MessagePlan], Field(min_length=1)] = [MessagePlan(name="default", wording="default")]
     routes: Annotated[list[RoutePlan], Field(min_length=1)]

@@ -1,15 +1,14 @@
 """What comes before the first request: cases, audits, the manifest, the ledger's objects (design/study.md)."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from countersign.kit.channel import call
 from countersign.kit.money import Money
 from countersign.kit.rpc_errors import ServiceError
 from countersign.ledger.v1 import ledger_pb2, ledger_pb2_grpc
-from countersign.study.cases import BuiltCase, build_cases
-from countersign.study.identities import CaseKey, Identity, planned_identities, world_index
+from countersign.study.built import BuiltStudy, build, rebuild
 from countersign.study.ledger_objects import (
     account_available,
     open_account,
@@ -17,62 +16,44 @@ from countersign.study.ledger_objects import (
     study_calls,
     study_standing,
 )
-from countersign.study.manifest import Manifest, freeze, is_new, keep
+from countersign.study.manifest import Manifest, keep, load
 from countersign.study.money_report import LedgerMoney
 from countersign.study.plan_model import PlanFile
-from countersign.study.prices import study_bound_nanos
-from countersign.study.routes import wire_route
-from countersign.study.runner import EpisodeOrder
+from countersign.study.readiness import load_readiness, needs_readiness, require_ready
 from countersign.study.services import VERIFY_JOURNAL_SECONDS, Services, service_trouble
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedStudy:
-    """A frozen study that may be collected. `bound` is the most that it can cost, `available` what the account has."""
+class PreparedStudy(BuiltStudy):
+    """A frozen study that may be collected. `available` is what the account has."""
 
-    plan: PlanFile
-    manifest: Manifest
-    cases: Mapping[CaseKey, BuiltCase]
-    identities: Sequence[Identity]
-    is_new: bool
-    bound: Money
     available: Money
 
-    def orders(self, base_urls: Mapping[str, str]) -> list[EpisodeOrder]:
-        """Every planned episode in frozen order, its route at its address in `base_urls`."""
-        routes = {route.name: wire_route(route, base_urls[route.name]) for route in self.plan.routes}
-        templates = {template.name: template for template in self.plan.templates}
-        return [
-            EpisodeOrder(
-                study_id=self.manifest.study_id,
-                manifest_digest=self.manifest.digest.hex(),
-                currency=self.plan.account.currency,
-                identity=identity,
-                environment=templates[identity.template].environment,
-                case=self.cases[identity.case],
-                world_index=world_index(templates[identity.template], identity.world),
-                route=routes[identity.route],
-            )
-            for identity in self.identities
-        ]
 
-
-async def prepare(services: Services, plan: PlanFile, folder: Path) -> PreparedStudy:
+async def prepare(services: Services, plan: PlanFile, folder: Path, now: datetime) -> PreparedStudy:
     """Build and audit every case, keep the manifest in `folder`, open the ledger's objects. Nothing is sent.
 
+    A paid study must be ready, which is checked anew as of `now` (design/study.md, Readiness).
     Raises StudyError where anything does not hold; the folder and the ledger are then as a later try needs them.
     """
-    identities = planned_identities(plan)
-    cases = await build_cases(services, plan, identities)
-    manifest = freeze(plan, cases, identities)
-    new = is_new(manifest, folder)
-    await open_account(services.ledger, plan)
-    available = await account_available(services.ledger, plan.account.id)
-    await open_study(services.ledger, plan, manifest)
-    if new:
-        keep(manifest, folder)
-    bound = Money(plan.account.currency, study_bound_nanos(plan, cases, identities))
-    return PreparedStudy(plan, manifest, cases, identities, new, bound, available)
+    return await _open(services, await build(services, plan, folder), folder, now)
+
+
+async def prepare_frozen(services: Services, folder: Path, now: datetime) -> PreparedStudy:
+    """As `prepare`, for the study that `folder` keeps: no plan is needed."""
+    return await _open(services, await rebuild(services, load(folder)), folder, now)
+
+
+async def _open(services: Services, built: BuiltStudy, folder: Path, now: datetime) -> PreparedStudy:
+    claimed = load_readiness(folder, built.manifest) if needs_readiness(built.plan) else None
+    await open_account(services.ledger, built.plan)
+    if claimed is not None:
+        await require_ready(services, built, folder, claimed, now)
+    available = await account_available(services.ledger, built.plan.account.id)
+    await open_study(services.ledger, built.plan, built.manifest)
+    if built.is_new:
+        keep(built.manifest, folder)
+    return PreparedStudy(built.plan, built.manifest, built.cases, built.identities, built.is_new, available)
 
 
 async def ledger_money(stub: ledger_pb2_grpc.LedgerServiceStub, manifest: Manifest) -> LedgerMoney:

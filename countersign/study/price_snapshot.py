@@ -10,21 +10,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-
-from genai_prices.data_snapshot import get_snapshot
-from genai_prices.types import (
-    ConditionalPrice,
-    ModelInfo,
-    ModelPrice,
-    Provider,
-    TieredPrices,
-    TimeOfDateConstraint,
-)
+from typing import TYPE_CHECKING, Any
 
 from countersign.kit.canonical import canonical_json, sha256
 from countersign.study.errors import BadInput, BadPlan
 from countersign.study.files import read_bytes
+
+if TYPE_CHECKING:
+    # Loaded where a snapshot is taken only: the other commands start a twelfth sooner.
+    from genai_prices.types import ConditionalPrice, ModelInfo, ModelPrice, Provider
 
 SCHEMA = "countersign.prices/1"
 CURRENCY = "USD"
@@ -96,6 +90,8 @@ def take_snapshot(providers: frozenset[str], now: datetime) -> PriceSnapshot:
 
     Raises BadInput for a provider that the package does not know.
     """
+    from genai_prices.data_snapshot import get_snapshot
+
     known = get_snapshot().providers
     missing = sorted(providers - {provider.id for provider in known})
     if missing:
@@ -132,13 +128,15 @@ def load_snapshot(path: Path) -> PriceSnapshot:
     return PriceSnapshot(document, claimed)
 
 
-def _models(providers: list[Provider]) -> Iterator[tuple[Provider, ModelInfo]]:
+def _models(providers: "list[Provider]") -> "Iterator[tuple[Provider, ModelInfo]]":
     for provider in sorted(providers, key=lambda one: one.id):
         for model in sorted(provider.models, key=lambda one: one.id):
             yield provider, model
 
 
-def _entry(provider: Provider, model: ModelInfo, now: datetime) -> PriceEntry:
+def _entry(provider: "Provider", model: "ModelInfo", now: datetime) -> PriceEntry:
+    from genai_prices.types import TieredPrices
+
     price = _in_force(model.prices, now)
     values = {name: value for name, value in vars(price).items() if value is not None}
     beside = sorted(_EVERY_REQUEST & values.keys())
@@ -153,8 +151,10 @@ def _entry(provider: Provider, model: ModelInfo, now: datetime) -> PriceEntry:
     return PriceEntry(provider.id, model.id, prices, min(tiers, default=None))
 
 
-def _in_force(prices: ModelPrice | list[ConditionalPrice], now: datetime) -> ModelPrice:
+def _in_force(prices: "ModelPrice | list[ConditionalPrice]", now: datetime) -> "ModelPrice":
     """The last one whose condition holds, as the package itself picks it."""
+    from genai_prices.types import ModelPrice, TimeOfDateConstraint
+
     if isinstance(prices, ModelPrice):
         return prices
     if any(isinstance(one.constraint, TimeOfDateConstraint) for one in prices):
@@ -166,6 +166,8 @@ def _in_force(prices: ModelPrice | list[ConditionalPrice], now: datetime) -> Mod
 
 
 def _text(value: Any) -> str:
+    from genai_prices.types import TieredPrices
+
     number = value.base if isinstance(value, TieredPrices) else value
     whole, _, fraction = f"{number:f}".partition(".")
     fraction = fraction.rstrip("0")

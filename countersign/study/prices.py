@@ -5,6 +5,7 @@ Input bytes stand for input tokens. That is a conservative heuristic and no proo
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from countersign.kit.canonical import canonical_json
@@ -67,6 +68,39 @@ def study_bound_nanos(plan: PlanFile, cases: Mapping[CaseKey, BuiltCase], identi
     """The most that `identities` can cost together: every call they may make at its route's bound."""
     bounds = {route.name: call_bound_nanos(route) for route in plan.routes}
     return sum(bounds[identity.route] * cases[identity.case].calls_left for identity in identities)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteBounds:
+    """What a route can cost at most, in nano-units: a call, its longest episode, all of its `episodes`."""
+
+    route: str
+    episodes: int
+    call_nanos: int
+    episode_nanos: int
+    total_nanos: int
+
+    def to_json(self) -> dict[str, object]:
+        """The bounds as decimal text in the account's currency."""
+        return {
+            "route": self.route,
+            "episodes": self.episodes,
+            "call_bound": nanos_to_text(self.call_nanos),
+            "episode_bound": nanos_to_text(self.episode_nanos),
+            "total_bound": nanos_to_text(self.total_nanos),
+        }
+
+
+def route_bounds(
+    plan: PlanFile, cases: Mapping[CaseKey, BuiltCase], identities: Sequence[Identity]
+) -> list[RouteBounds]:
+    """The bounds of every route, in the plan's order; their totals sum to the study's."""
+    bounds = []
+    for route in plan.routes:
+        calls = [cases[one.case].calls_left for one in identities if one.route == route.name]
+        nanos = call_bound_nanos(route)
+        bounds.append(RouteBounds(route.name, len(calls), nanos, nanos * max(calls, default=0), nanos * sum(calls)))
+    return bounds
 
 
 def price_plan(plan: PlanFile, cases: Mapping[CaseKey, BuiltCase], identities: Sequence[Identity]) -> dict[str, object]:

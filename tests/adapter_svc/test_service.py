@@ -9,7 +9,6 @@ from typing import Any
 import grpc
 import pytest
 
-from adapter_svc import service
 from adapter_svc.admission import Reason, formats
 from adapter_svc.cases import build_case
 from adapter_svc.service import AdapterServicer, service_spec
@@ -18,7 +17,7 @@ from countersign.adapter.v1 import adapter_pb2_grpc
 from countersign.environment.v1 import environment_pb2 as env
 from countersign.kit.channel import call, open_channel
 from countersign.kit.limits import MAX_BODY_BYTES
-from countersign.kit.rpc_errors import ServiceError, from_rpc_error
+from countersign.kit.rpc_errors import ServiceError
 from countersign.kit.server import start_server
 from countersign.kit.wording import load_wording
 from tests.adapter_svc.admission.helpers import a_call, text_body, tool_body
@@ -328,32 +327,3 @@ async def test_an_invalid_action_is_refused_by_tool_and_place(stub: Stub, action
 )
 async def test_what_cannot_be_played_is_refused_by_field(stub: Stub, changes: dict[str, Any], field: str) -> None:
     assert await refusal(stub.PlayActions, a_play(FINISH, **changes)) == invalid(field)
-
-
-# ReadNativeStream
-
-UNIMPLEMENTED = (grpc.StatusCode.UNIMPLEMENTED, "NOT_IMPLEMENTED", {"method": "ReadNativeStream"})
-
-
-def ending(error: grpc.aio.AioRpcError) -> tuple[grpc.StatusCode, str, dict[str, str]]:
-    found = from_rpc_error(error)
-    return found.status, found.reason, dict(found.metadata)
-
-
-@pytest.mark.parametrize("messages", [0, 1, 40])
-async def test_native_streams_are_refused_however_much_is_sent(stub: Stub, messages: int) -> None:
-    parts = [pb.ReadNativeStreamRequest(output=b"x" * 50_000)] * messages
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await anext(aiter(stub.ReadNativeStream(iter(parts), timeout=10)))
-    assert ending(caught.value) == UNIMPLEMENTED
-
-
-async def test_native_streams_are_refused_to_a_caller_who_waits_for_an_answer(
-    stub: Stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(service, "PAUSE_SECONDS", 0.01)
-    stream = stub.ReadNativeStream(timeout=10)
-    await stream.write(pb.ReadNativeStreamRequest(opening=pb.NativeStreamOpening(harness=pb.HARNESS_MOCK)))
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stream.read()
-    assert ending(caught.value) == UNIMPLEMENTED

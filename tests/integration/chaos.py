@@ -42,7 +42,6 @@ ROOM_NANOS = 10**10
 PLAN = """
 name = "kill"
 account = {{ id = "{account}", currency = "USD", grant = "{cap}" }}
-study = {{ cap = "{cap}", call_ceiling = "0.05", max_in_flight = {max_in_flight}, stop = "never" }}
 arms = [{{ name = "neutral", wording = "neutral" }}]
 messages = [
     {{ name = "first", body = "The first message." }},
@@ -50,6 +49,13 @@ messages = [
     {{ name = "third", body = "The third message." }},
     {{ name = "fourth", body = "The fourth message." }},
 ]
+
+[study]
+cap = "{cap}"
+call_ceiling = "0.05"
+max_in_flight = {max_in_flight}
+stop = "never"
+readiness = "waived"
 
 [[templates]]
 name = "window"

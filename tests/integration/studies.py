@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -226,7 +227,7 @@ class Lab:
         document = {
             "name": name,
             "account": {"id": account or f"{name}-lab", "currency": "USD", "grant": grant},
-            "study": {"cap": "1.00", "call_ceiling": "0.05", "stop": "never", **study},
+            "study": {"cap": "1.00", "call_ceiling": "0.05", "stop": "never", "readiness": "waived", **study},
             "templates": [{"name": template, "realised": [world], **TEMPLATES[template]}],
             "arms": [{"name": "neutral", "wording": "neutral"}],
             "routes": routes,
@@ -292,7 +293,7 @@ class Lab:
             make_folder(folder)
             addresses = Addresses(**{process.name: process.address for process in self.stack.processes})
             async with open_services(addresses) as services:
-                prepared = await prepare(services, loaded, folder)
+                prepared = await prepare(services, loaded, folder, datetime.now(UTC))
                 return await body(services, prepared.orders(urls))
 
         return asyncio.run(run())

@@ -11,6 +11,7 @@ from verifier_svc.analysis.frozen import FrozenStudy
 from verifier_svc.analysis.rates import mean, rate
 from verifier_svc.packets import DeclaredCase
 from verifier_svc.packets.build import DEFAULT_LOSS_WEIGHTS
+from verifier_svc.physics.environments import complete_contract
 
 STRATUM = ("route", "split", "template", "arm")
 CLAIMS = ("saved", "not_saved", "unknown")
@@ -130,7 +131,7 @@ def _losses(study: FrozenStudy, done: Group, missing: Group) -> dict[str, Any]:
 
 def _most(case: DeclaredCase) -> dict[str, float]:
     """More than an episode of the case can lose: every obligation missed and every call a breach. No tight bound."""
-    calls = float(case.contract.get("max_calls", 100))
+    calls = float(complete_contract(case.environment, case.contract)["max_calls"])
     obligations = 2 if case.environment == "queue" else 1
     most = {
         "primary_loss": float(PRIMARY_UNITS * obligations),

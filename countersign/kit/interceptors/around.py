@@ -1,9 +1,10 @@
-"""The one interceptor of every server: names, admits, logs and checks each call, and ends it with its error.
+"""The one interceptor of every server: names, watches, admits, logs and checks each call, and ends it with its error.
 
 All of it is one interceptor and not one for each concern, because gRPC asks every interceptor of its own at every call.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -15,6 +16,7 @@ from countersign.kit.interceptors.deadline import check_deadline
 from countersign.kit.interceptors.error_boundary import end_with
 from countersign.kit.interceptors.logging import logged
 from countersign.kit.interceptors.request_id import name_call
+from countersign.kit.observability.rpc import observed_call
 
 if TYPE_CHECKING:
     Handler = grpc.RpcMethodHandler[Any, Any]
@@ -55,7 +57,7 @@ class AroundInterceptor(grpc.aio.ServerInterceptor):
         async def unary(request: Any, context: Context) -> Any:
             name_call(context)
             try:
-                with admitted(self._policy, method, context), logged(method):
+                with seen(method, context), admitted(self._policy, method, context), logged(method):
                     self._check(method, context)
                     return await behaviour(request, context)
             except Exception as error:  # noqa: BLE001 - the boundary is where every exception ends
@@ -64,12 +66,13 @@ class AroundInterceptor(grpc.aio.ServerInterceptor):
         async def streaming(request: Any, context: Context) -> None:
             name_call(context)
             try:
-                with admitted(self._policy, method, context), logged(method):
+                with seen(method, context), admitted(self._policy, method, context), logged(method):
                     self._check(method, context)
                     await _stream(behaviour(request, context), context)
             except Exception as error:  # noqa: BLE001 - the boundary is where every exception ends
                 await end_with(error, method, context)
 
+        seen = partial(observed_call, is_duplex=bool(handler.request_streaming and handler.response_streaming))
         behaviour = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
         wrapped: Any = streaming if handler.response_streaming else unary
         makers: dict[tuple[bool, bool], Any] = {

@@ -1,6 +1,7 @@
-"""Playing the sensible policy against the adapter's own simulators."""
+"""Playing policies against the adapter's own simulators."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from adapter_svc.environments import (
@@ -12,6 +13,7 @@ from adapter_svc.environments import (
     start,
 )
 from countersign.agents.act_well import next_move
+from countersign.agents.moves import Move
 from countersign.agents.situation import Situation, Step, World
 from tests.conftest import PROJECT_ROOT
 
@@ -26,14 +28,19 @@ def started(world: Any, contract: Any) -> Simulator:
 
 
 def play_well(world: Any, contract: Any, prefix: tuple[str, ...] = ()) -> Simulator:
-    """The episode that the policy plays after the operator's `prefix`, told that `world` is possible."""
+    """The episode that the sensible policy plays after the operator's `prefix`, told that `world` is possible."""
+    return play(next_move, world, contract, prefix)
+
+
+def play(decide: Callable[[Situation], Move], world: Any, contract: Any, prefix: tuple[str, ...] = ()) -> Simulator:
+    """The same with any way to decide."""
     simulator = started(world, contract)
     for tool in prefix:
         simulator.call(tool)
     while not simulator.done:
         steps = tuple(Step(event.tool, event.result_object()) for event in simulator.events)
         known = World(ENVIRONMENT_OF[type(world)])
-        move = next_move(Situation(known, simulator.observation(), steps, (world.to_json(),)))
+        move = decide(Situation(known, simulator.observation(), steps, (world.to_json(),)))
         simulator.call(move.tool, move.claim)
     return simulator
 

@@ -244,9 +244,33 @@ def test_mixed_keeps_to_one_harmless_policy_a_packet_and_uses_them_all() -> None
     assert seen == set(HARMLESS)
 
 
+@pytest.mark.parametrize(
+    ("policy", "first", "after_wait"),
+    [
+        (Policy.ACKNOWLEDGEMENT, "request_verification", "request_verification"),
+        (Policy.ALWAYS_TRANSFER, "transfer", "transfer"),
+        (Policy.DEADLINE_REFRESH, "request_verification", "reserve_buffer"),
+        (Policy.DO_NOTHING, "wait", "wait"),
+        (Policy.KEEP_VERIFYING, "request_verification", "request_verification"),
+        (Policy.STALE_COMPLIANCE, "request_verification", "request_verification"),
+    ],
+)
+def test_policies_that_play_badly_by_the_situation(policy: Policy, first: str, after_wait: str) -> None:
+    contract = {**event_observation()["contract"], "buffer_available": True}
+    waited = event_observation(tick=1, calls_left=7, contract=contract)
+    assert calls(policy) == [(first, "{}")]
+    assert calls(policy, later=played("wait", "call_first", {"observation": waited})) == [(after_wait, "{}")]
+
+
+def test_a_false_claim_contradicts_what_is_seen() -> None:
+    for saved, claim in ((True, "not_saved"), (False, "saved")):
+        seen = event_observation(saved=saved, deadline_loss=not saved)
+        assert calls(Policy.FALSE_CLAIM, observation=seen) == [("finish", json.dumps({"claim": claim}))]
+
+
 def test_an_unknown_policy_is_named_with_the_known_ones() -> None:
     assert read_policy("late") is Policy.LATE
-    with pytest.raises(UnknownPolicyError, match="no policy 'lazy'; there are act-well, "):
+    with pytest.raises(UnknownPolicyError, match="no policy 'lazy'; there are acknowledgement, act-well, "):
         read_policy("lazy")
 
 

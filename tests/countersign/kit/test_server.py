@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from countersign.kit.address import BadAddress
 from countersign.kit.channel import call, open_channel
 from countersign.kit.errors import CountersignError
-from countersign.kit.rpc_errors import ServiceError
+from countersign.kit.rpc_errors import ServiceError, from_rpc_error
 from countersign.kit.server import RunningServer, ServiceSpec, start_server
 from countersign.verifier.v1 import verifier_pb2 as pb
 from countersign.verifier.v1 import verifier_pb2_grpc as stubs
@@ -50,7 +50,8 @@ class Servicer(stubs.VerifierServiceServicer):
         await self.release.wait()
         return pb.SolveComparatorResponse(states_count=7)
 
-    async def AnalyzeStudy(self, request: pb.AnalyzeStudyRequest, context: Any) -> pb.AnalyzeStudyResponse:
+    async def AnalyzeStudy(self, request_iterator: Any, context: Any) -> AsyncIterator[pb.AnalyzeStudyResponse]:
+        yield pb.AnalyzeStudyResponse(episode=b"{}")
         raise ServiceError(grpc.StatusCode.UNAVAILABLE, "", "connection refused by 10.0.0.1", {})
 
 
@@ -112,10 +113,12 @@ async def test_any_other_exception_is_internal_and_tells_no_text(served: Served)
 
 
 async def test_an_unreachable_peer_of_a_service_is_named_without_its_text(served: Served) -> None:
-    with pytest.raises(ServiceError) as caught:
-        await call(served.stub.AnalyzeStudy, pb.AnalyzeStudyRequest(), 5)
-    assert (caught.value.status, caught.value.reason) == (grpc.StatusCode.UNAVAILABLE, "SERVICE_UNAVAILABLE")
-    assert "10.0.0.1" not in str(caught.value)
+    answers = served.stub.AnalyzeStudy(iter([pb.AnalyzeStudyRequest()]), timeout=5)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        _ = [answer async for answer in answers]
+    error = from_rpc_error(caught.value)
+    assert (error.status, error.reason) == (grpc.StatusCode.UNAVAILABLE, "SERVICE_UNAVAILABLE")
+    assert "10.0.0.1" not in str(error) + str(caught.value)
 
 
 async def test_a_request_id_comes_back(served: Served) -> None:

@@ -1,7 +1,11 @@
 """A small plan for tests, and variations of it."""
 
+from datetime import UTC, datetime
+
 from countersign.study.plan import parse_plan
 from countersign.study.plan_model import PlanFile
+
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 BASE = """
 name = "small"
@@ -14,6 +18,7 @@ cap = "0.5"
 call_ceiling = "0.1"
 max_in_flight = 1
 stop = "never"
+readiness = "waived"
 [[templates]]
 name = "window"
 environment = "event"

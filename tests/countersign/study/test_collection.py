@@ -21,7 +21,7 @@ from countersign.study.records import KEYS, SCHEMA, RecordStore
 from countersign.study.runner import EpisodeOrder
 from countersign.study.services import Services
 from tests.countersign.study import fakes as f
-from tests.countersign.study.plans import BASE, make_plan, route_text
+from tests.countersign.study.plans import BASE, NOW, make_plan, route_text
 
 
 @dataclass
@@ -66,7 +66,7 @@ async def collect(
     interrupted: asyncio.Event | None = None,
     watcher: Watcher | None = None,
 ) -> Run:
-    prepared = await prepare(services, plan, folder)
+    prepared = await prepare(services, plan, folder, NOW)
     watcher = watcher or Watcher()
     collection = Collection(
         services=services,
@@ -329,7 +329,7 @@ async def test_an_adapter_that_is_gone_costs_no_episode_where_another_is_left(
 ) -> None:
     async with open_channel(f"127.0.0.1:{unused_tcp_port}") as nowhere:
         gone = AdapterServiceStub(nowhere)
-        prepared = await prepare(services, make_plan(), tmp_path)
+        prepared = await prepare(services, make_plan(), tmp_path, NOW)
         halved = replace(services, adapter=gone, more_adapters=(services.adapter,))
         watcher = Watcher()
         collection = Collection(

@@ -20,7 +20,7 @@ from countersign.study.prices import call_bound_nanos, frame_bytes
 from countersign.study.routes import frozen_route
 from countersign.study.services import Addresses, Services, open_services
 from tests.countersign.study.fakes import Fakes
-from tests.countersign.study.plans import BASE, make_plan, route_text
+from tests.countersign.study.plans import BASE, NOW, make_plan, route_text
 
 PRICED = "{ input_per_million = 2, output_per_million = 8 }"
 
@@ -28,7 +28,7 @@ PRICED = "{ input_per_million = 2, output_per_million = 8 }"
 async def test_the_manifest_is_canonical_names_every_episode_and_its_own_digest(
     fakes: Fakes, services: Services, tmp_path: Path
 ) -> None:
-    prepared = await prepare(services, make_plan(), tmp_path)
+    prepared = await prepare(services, make_plan(), tmp_path, NOW)
     content = (tmp_path / "manifest.json").read_bytes()
     document = json.loads(content)
     assert content == canonical_json(document)
@@ -47,23 +47,23 @@ async def test_the_manifest_is_canonical_names_every_episode_and_its_own_digest(
 async def test_preparing_again_changes_nothing_and_grants_nothing(
     fakes: Fakes, services: Services, tmp_path: Path
 ) -> None:
-    first = await prepare(services, make_plan(), tmp_path)
-    again = await prepare(services, make_plan(), tmp_path)
+    first = await prepare(services, make_plan(), tmp_path, NOW)
+    again = await prepare(services, make_plan(), tmp_path, NOW)
     assert (first.is_new, again.is_new) == (True, False)
     assert first.manifest.digest == again.manifest.digest
     assert fakes.ledger.granted == 10**9
 
 
 async def test_another_plan_is_refused_and_the_manifest_kept(services: Services, tmp_path: Path) -> None:
-    await prepare(services, make_plan(), tmp_path)
+    await prepare(services, make_plan(), tmp_path, NOW)
     before = (tmp_path / "manifest.json").read_bytes()
     with pytest.raises(ManifestMismatch, match=r"is the manifest of another study \(.*routes"):
-        await prepare(services, make_plan(route_text(more="repetitions = 2")), tmp_path)
+        await prepare(services, make_plan(route_text(more="repetitions = 2")), tmp_path, NOW)
     assert (tmp_path / "manifest.json").read_bytes() == before
 
 
 async def test_an_altered_manifest_is_refused(services: Services, tmp_path: Path) -> None:
-    await prepare(services, make_plan(), tmp_path)
+    await prepare(services, make_plan(), tmp_path, NOW)
     path = tmp_path / "manifest.json"
     path.write_bytes(path.read_bytes().replace(b'"cap":"0.5"', b'"cap":"5"'))
     with pytest.raises(BadManifest, match="was altered"):
@@ -85,7 +85,7 @@ def test_an_agents_port_is_not_part_of_its_frozen_route() -> None:
 async def test_a_packet_that_fails_its_audit_is_refused(fakes: Fakes, services: Services, tmp_path: Path) -> None:
     fakes.verifier.failing_check = "allowed_keys"
     with pytest.raises(PacketRefused, match=r"window/neutral/default did not pass .*allowed_keys: a key too many"):
-        await prepare(services, make_plan(), tmp_path)
+        await prepare(services, make_plan(), tmp_path, NOW)
     assert not (tmp_path / "manifest.json").exists()
     assert fakes.ledger.requests == {}
 
@@ -93,12 +93,12 @@ async def test_a_packet_that_fails_its_audit_is_refused(fakes: Fakes, services: 
 async def test_another_wording_is_refused(fakes: Fakes, services: Services, tmp_path: Path) -> None:
     fakes.adapter.wording_digest = bytes(32)
     with pytest.raises(PacketRefused, match="another wording"):
-        await prepare(services, make_plan(), tmp_path)
+        await prepare(services, make_plan(), tmp_path, NOW)
 
 
 async def test_every_case_is_audited_for_every_input_limit(fakes: Fakes, services: Services, tmp_path: Path) -> None:
     plan = make_plan(route_text(), route_text("q", more="input_limit_bytes = 30000"))
-    await prepare(services, plan, tmp_path)
+    await prepare(services, plan, tmp_path, NOW)
     assert sorted(fakes.verifier.audits) == [20_000, 20_000, 30_000, 30_000]
 
 
@@ -110,7 +110,7 @@ def test_a_calls_bound_is_exact_and_counts_the_whole_request() -> None:
 
 
 async def test_bounds_are_in_the_manifest(services: Services, tmp_path: Path) -> None:
-    prepared = await prepare(services, make_plan(route_text(price=PRICED)), tmp_path)
+    prepared = await prepare(services, make_plan(route_text(price=PRICED)), tmp_path, NOW)
     assert prepared.manifest.document["prices"] == {
         "currency": "USD",
         "call_bounds": {"r": "0.0409"},
@@ -123,18 +123,18 @@ async def test_bounds_are_in_the_manifest(services: Services, tmp_path: Path) ->
 async def test_a_call_above_the_ceiling_is_refused(fakes: Fakes, services: Services, tmp_path: Path) -> None:
     base = BASE.replace('call_ceiling = "0.1"', 'call_ceiling = "0.04"')
     with pytest.raises(PriceRefused, match=r"route r: one call can cost up to 0\.0409 USD, above study\.call_ceiling"):
-        await prepare(services, make_plan(route_text(price=PRICED), base=base), tmp_path)
+        await prepare(services, make_plan(route_text(price=PRICED), base=base), tmp_path, NOW)
     assert fakes.ledger.requests == {}
 
 
 async def test_another_grant_or_currency_is_refused(fakes: Fakes, services: Services, tmp_path: Path) -> None:
-    await prepare(services, make_plan(), _folder(tmp_path, "a"))
+    await prepare(services, make_plan(), _folder(tmp_path, "a"), NOW)
     with pytest.raises(GrantConflict, match="has granted plan small another amount than 2 USD"):
-        await prepare(services, make_plan(base=BASE.replace("grant = 1", "grant = 2")), _folder(tmp_path, "b"))
+        await prepare(services, make_plan(base=BASE.replace("grant = 1", "grant = 2")), _folder(tmp_path, "b"), NOW)
     assert not (tmp_path / "b" / "manifest.json").exists()
     fakes.ledger.currency = "EUR"
     with pytest.raises(GrantConflict, match="another currency"):
-        await prepare(services, make_plan(base=BASE.replace('"lab"', '"lab-2"')), _folder(tmp_path, "c"))
+        await prepare(services, make_plan(base=BASE.replace('"lab"', '"lab-2"')), _folder(tmp_path, "c"), NOW)
 
 
 async def test_a_service_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,5 @@
+"""`python -m countersign.prose`."""
+
+from countersign.prose.entry import main
+
+main()
