@@ -4,13 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/quickstart
 
-.PHONY: demo test lint lock clean
+.PHONY: demo test fuzz lint lock clean
 
 demo: $(VENV)/ready $(VENV)/local
 	$(BIN)/countersign collect studies/quickstart.toml --out $(RUN)
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest
+
+# Both readers of answers against spoilt recordings: each test for FUZZ_SECONDS, from FUZZ_SEED on.
+FUZZ_SECONDS ?= 40
+FUZZ_SEED ?= 1
+fuzz: $(VENV)/ready
+	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest tests/test_fuzz.py
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

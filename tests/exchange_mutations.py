@@ -219,7 +219,7 @@ def _odd(rng: Random) -> Any:
     return _pick(ANYTHING, rng)
 
 
-def _change_anywhere(tree: Any, rng: Random) -> Any:
+def change_anywhere(tree: Any, rng: Random) -> Any:
     """Change one member or item somewhere: drop, repeat, rename, replace, nest, move."""
     inside = list(_holders(tree))
     if not inside:
@@ -284,5 +284,5 @@ def _make_text(tree: Any, rng: Random) -> Any:
 
 _CHANGES: tuple[Callable[[Any, Random], Any], ...] = (
     *(_set_place, _set_place, _set_place, _set_place),
-    *(_set_number, _change_anywhere, _change_anywhere, _add_call, _make_text),
+    *(_set_number, change_anywhere, change_anywhere, _add_call, _make_text),
 )

@@ -18,7 +18,7 @@ test:
 from collections.abc import Iterator
 
 from adapter_svc.admission.chat_stops import StopClass, classify
-from adapter_svc.admission.request import AdmissionRequest, Allowance, ExpectedIdentity
+from adapter_svc.admission.request import AdmissionRequest, Allowance
 from adapter_svc.admission.rules import (
     JsonObject,
     action_of,
@@ -27,8 +27,9 @@ from adapter_svc.admission.rules import (
     require_below_cap,
     require_call_id,
     require_model,
-    require_name,
+    require_nothing_counted,
     require_object,
+    require_provider,
     require_unseen,
 )
 from adapter_svc.admission.strict_json import JsonValue
@@ -40,12 +41,6 @@ _CALLS = "/choices/0/message/tool_calls"
 _CALL = "/choices/0/message/tool_calls/0"
 _ARGUMENTS = "/choices/0/message/tool_calls/0/function/arguments"
 
-_SERVER_TOOL_GROUPS = ("server_tool_use_details", "server_tool_use")
-"""Counters under `usage` of tools that the provider or its gateway ran (OpenRouter)."""
-_SERVER_TOOL_COUNTERS = ("tool_calls_executed", "web_search_requests")
-"""Those that a pointer may name."""
-_SERVER_TOOL_REQUESTS = "tool_calls_requested"
-"""The one counter that says nothing of execution."""
 _SERVER_TOOL_FIELD = "executed_tools"
 """Groq's list of the tools that it ran itself."""
 _SERVER_TOOL_ANNOTATION = "url_citation"
@@ -59,7 +54,8 @@ def judge(body: JsonValue, request: AdmissionRequest) -> Action | TextFinish:
     """
     body = require_object(body)
     _require_no_error(body)
-    _require_identity(body, request.expected)
+    require_model(body.get("model"), request.expected, "/model")
+    require_provider(body, request.expected)
     choice = _only_choice(body)
     message = _assistant_message(choice)
     text = _text_of(message)
@@ -86,12 +82,6 @@ def _require_no_error(body: JsonObject) -> None:
     for position, choice in enumerate(choices if isinstance(choices, list) else []):
         if isinstance(choice, dict) and choice.get("error") is not None:
             raise Inadmissible(Reason.PROVIDER_ERROR, f"/choices/{position}/error")
-
-
-def _require_identity(body: JsonObject, expected: ExpectedIdentity) -> None:
-    require_model(body.get("model"), expected, "/model")
-    if expected.provider_name is not None:
-        require_name(body.get("provider"), {expected.provider_name}, "/provider")
 
 
 def _only_choice(body: JsonObject) -> JsonObject:
@@ -147,19 +137,7 @@ def _require_no_server_tool(body: JsonObject, message: JsonObject) -> None:
     for position, annotation in enumerate(annotations if isinstance(annotations, list) else []):
         if isinstance(annotation, dict) and annotation.get("type") == _SERVER_TOOL_ANNOTATION:
             raise Inadmissible(Reason.SERVER_TOOL_USED, f"{_MESSAGE}/annotations/{position}")
-    usage = body.get("usage")
-    for group in _SERVER_TOOL_GROUPS:
-        counters = usage.get(group) if isinstance(usage, dict) else None
-        if isinstance(counters, dict):
-            _require_no_executions(counters, f"/usage/{group}")
-
-
-def _require_no_executions(counters: JsonObject, where: str) -> None:
-    for name in _SERVER_TOOL_COUNTERS:
-        if counters.get(name) not in (None, 0):
-            raise Inadmissible(Reason.SERVER_TOOL_USED, f"{where}/{name}")
-    if any(value not in (None, 0) for name, value in counters.items() if name != _SERVER_TOOL_REQUESTS):
-        raise Inadmissible(Reason.SERVER_TOOL_USED, where)
+    require_nothing_counted(body.get("usage"))
 
 
 def _judge_text(message: JsonObject, calls: list[JsonValue], text: str) -> TextFinish:

@@ -13,9 +13,11 @@ say something, unequal ones are `STREAM_CONTRADICTION` at the event of the secon
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 from adapter_svc.admission.raw_json import compose_array, compose_object, items, members
+from adapter_svc.admission.repeats import same_json
 from adapter_svc.admission.strict_json import JsonValue
 from adapter_svc.admission.verdict import Inadmissible, Reason
 from countersign.kit.canonical import canonical_json
@@ -46,25 +48,49 @@ class Piece:
         return self.says and self.value != []
 
 
+class _Contradiction(Inadmissible):
+    """This piece's event says otherwise than another one."""
+
+    def __init__(self, piece: Piece) -> None:
+        super().__init__(Reason.STREAM_CONTRADICTION, f"event {piece.number}")
+        self.number = piece.number
+
+
 def merge_message(pieces: Mapping[str, Sequence[Piece]], finished_at: int | None) -> bytes:
     """The message, its members sorted; raises Inadmissible `STREAM_CONTRADICTION`.
 
     `finished_at` is the number of the event with the finish reason, after which nothing may be added.
     """
     kept = {name: of_member for name, of_member in sorted(pieces.items()) if name not in _LEFT_OUT}
-    for name, of_member in kept.items():
-        _require_nothing_after(finished_at, name, of_member)
-    return compose_object({name: _merge_member(name, of_member) for name, of_member in kept.items()})
+    merged = {name: partial(_merge_member, name, of_member) for name, of_member in kept.items()}
+    ended = {f"{name} at the end": partial(_nothing_after, finished_at, name, kept[name]) for name in kept}
+    made = earliest({**merged, **ended})
+    return compose_object({name: made[name] for name in kept})
 
 
-def _require_nothing_after(finished_at: int | None, name: str, pieces: Sequence[Piece]) -> None:
+def earliest(jobs: Mapping[str, Callable[[], bytes]]) -> dict[str, bytes]:
+    """What each job makes; where some contradict themselves, raises the contradiction of the earliest event."""
+    made, found = {}, list[_Contradiction]()
+    for name, job in jobs.items():
+        try:
+            made[name] = job()
+        except _Contradiction as contradiction:
+            found.append(contradiction)
+    if found:
+        raise min(found, key=lambda contradiction: contradiction.number)
+    return made
+
+
+def _nothing_after(finished_at: int | None, name: str, pieces: Sequence[Piece]) -> bytes:
+    """Nothing: raises where a piece adds something after the end."""
     if finished_at is None:
-        return
+        return b""
     grows = name in _TEXTS or any(isinstance(piece.value, list) for piece in pieces)
     held = any(piece.says and piece.number <= finished_at for piece in pieces)
     for piece in pieces:
         if piece.number > finished_at and piece.adds and (grows or not held):
-            raise _contradiction(piece)
+            raise _Contradiction(piece)
+    return b""
 
 
 def _merge_member(name: str, pieces: Sequence[Piece]) -> bytes:
@@ -79,14 +105,18 @@ def merge_whole(pieces: Sequence[Piece]) -> bytes:
     for piece in pieces[1:]:
         if (held.value is None and piece.value is not None) or (not held.says and piece.says):
             held = piece
-        elif piece.says and canonical_json(piece.value) != canonical_json(held.value):
-            raise _contradiction(piece)
+        elif piece.says and not same_json(piece.value, held.value):
+            raise _Contradiction(piece)
     return held.raw
 
 
 def merge_text(pieces: Sequence[Piece]) -> bytes:
-    """The texts joined; null where no piece is a text."""
-    if not all(isinstance(piece.value, str | None) for piece in pieces):
+    """The texts joined; null where no piece is a text. A text beside another kind of value contradicts it."""
+    odd = [piece for piece in pieces if not isinstance(piece.value, str | None)]
+    if odd:
+        said = next((piece for piece in pieces if piece.says and isinstance(piece.value, str)), odd[0])
+        if said is not odd[0]:
+            raise _Contradiction(max(said, odd[0], key=lambda piece: piece.number))
         return merge_whole(pieces)
     texts = [piece.value for piece in pieces if isinstance(piece.value, str)]
     return canonical_json("".join(texts)) if texts else pieces[0].raw
@@ -116,9 +146,15 @@ def _merge_details(pieces: Sequence[Piece]) -> bytes:
     merged: dict[object, list[Piece]] = {}
     for position, element in enumerate(_elements(pieces)):
         merged.setdefault(_detail_key(element) or position, []).append(element)
-    return compose_array(
-        group[0].raw if isinstance(key, int) else _merge_object(group, _DETAIL_TEXTS) for key, group in merged.items()
-    )
+    groups = {
+        str(key): partial(_whole, group) if isinstance(key, int) else partial(_merge_object, group, _DETAIL_TEXTS)
+        for key, group in merged.items()
+    }
+    return compose_array(earliest(groups).values())
+
+
+def _whole(group: Sequence[Piece]) -> bytes:
+    return group[0].raw
 
 
 def _merge_calls(pieces: Sequence[Piece]) -> bytes:
@@ -131,7 +167,8 @@ def _merge_calls(pieces: Sequence[Piece]) -> bytes:
             alone.append(call.raw)
         else:
             indexed.setdefault(index, []).append(call)
-    return compose_array([*(_merge_call(indexed[index]) for index in sorted(indexed)), *alone])
+    made = earliest({str(index): partial(_merge_call, indexed[index]) for index in sorted(indexed)})
+    return compose_array([*made.values(), *alone])
 
 
 def _call_index(call: Piece) -> int | None:
@@ -139,19 +176,18 @@ def _call_index(call: Piece) -> int | None:
     if index is None:
         return None
     if type(index) is not int or index < 0:
-        raise _contradiction(call)
+        raise _Contradiction(call)
     return index
 
 
 def _merge_call(fragments: Sequence[Piece]) -> bytes:
     gathered = _gather(fragments)
     gathered.pop("index")
-    return compose_object(
-        {
-            name: _merge_function(pieces) if name == "function" else merge_whole(pieces)
-            for name, pieces in sorted(gathered.items())
-        }
-    )
+    made = {
+        name: partial(_merge_function if name == "function" else merge_whole, pieces)
+        for name, pieces in sorted(gathered.items())
+    }
+    return compose_object(earliest(made))
 
 
 def _merge_function(pieces: Sequence[Piece]) -> bytes:
@@ -160,18 +196,18 @@ def _merge_function(pieces: Sequence[Piece]) -> bytes:
     if odd == said:
         return merge_whole(pieces)
     if odd:
-        raise _contradiction(odd[0])
+        first = next(piece for piece in said if isinstance(piece.value, dict))
+        raise _Contradiction(max(odd[0], first, key=lambda piece: piece.number))
     return _merge_object(said, _ARGUMENTS)
 
 
 def _merge_object(fragments: Sequence[Piece], texts: frozenset[str]) -> bytes:
     """One object of which fragments came; `texts` names the members that are joined."""
-    return compose_object(
-        {
-            name: merge_text(pieces) if name in texts else merge_whole(pieces)
-            for name, pieces in sorted(_gather(fragments).items())
-        }
-    )
+    made = {
+        name: partial(merge_text if name in texts else merge_whole, pieces)
+        for name, pieces in sorted(_gather(fragments).items())
+    }
+    return compose_object(earliest(made))
 
 
 def _gather(fragments: Sequence[Piece]) -> dict[str, list[Piece]]:
@@ -200,12 +236,9 @@ def _elements(pieces: Sequence[Piece]) -> list[Piece]:
             raws = items(piece.raw)
             elements += [Piece(value, raw, piece.number) for value, raw in zip(piece.value, raws, strict=True)]
         elif piece.says:
-            raise _contradiction(piece)
+            listed = next((one for one in pieces if isinstance(one.value, list)), piece)
+            raise _Contradiction(max(piece, listed, key=lambda one: one.number))
     return elements
-
-
-def _contradiction(piece: Piece) -> Inadmissible:
-    return Inadmissible(Reason.STREAM_CONTRADICTION, f"event {piece.number}")
 
 
 _MERGED_ARRAYS: Mapping[str, Callable[[Sequence[Piece]], bytes]] = {

@@ -6,21 +6,26 @@ Decided here, each pinned by a test:
 - An error (the event's name, `object: "error"`, an `error` member of chunk or choice) and a missing end are told before
   a contradiction in what came before them.
 - The end is `[DONE]` and then the end of input; a `[DONE]` again is an equal repeat.
-- A chunk has no choice (usage, Azure's prompt filter, moderation) or one, of index 0 where it has an index.
+- A chunk has no choice (usage, Azure's prompt filter, moderation) or one, of index 0 where it has an index. Other
+  choices, and a delta that is neither absent, null nor an object, go into the body as they came: the rules refuse them
+  in their order.
 - `id`, `model` and `provider` are the same in every chunk that names them. The last `usage` counts: some servers report
   a running total. Every other member of a chunk or choice (`created`, `logprobs`, ...) says nothing of the answer.
-- After the chunk that gave a finish reason only empty pieces and equal repeats follow.
-- A delta that is neither absent, null nor an object is `INVALID_MESSAGE`.
+- After the chunk that gave a reason (the gateway's or the native one) only empty pieces and equal repeats follow.
+- Of several contradictions the earliest event's is told.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from adapter_svc.admission.chat_pieces import Piece, merge_message, merge_whole
+from adapter_svc.admission.chat_pieces import Piece, earliest, merge_message, merge_whole
 from adapter_svc.admission.limits import Limits
-from adapter_svc.admission.raw_json import compose_array, compose_object, members, part
+from adapter_svc.admission.raw_json import compose_array, items, members
+from adapter_svc.admission.repeats import sorted_object
 from adapter_svc.admission.rules import JsonObject
 from adapter_svc.admission.server_sent_events import StreamEvent, after_last
+from adapter_svc.admission.strict_json import JsonValue
 from adapter_svc.admission.verdict import Inadmissible, Reason
 
 _DONE = b"[DONE]"
@@ -39,26 +44,36 @@ class _Chunks:
     choice: Pieces = field(default_factory=dict)
     message: Pieces = field(default_factory=dict)
     chosen: bool = False
+    odd_delta: bytes | None = None
+    odd_choices: list[bytes] = field(default_factory=list)
+    odd_list: bytes | None = None
 
     def take(self, chunk: JsonObject, event: StreamEvent) -> None:
         raw = members(event.data, event.where)
         _collect(self.body, (*_SAME_THROUGHOUT, "usage"), chunk, raw, event)
         choices = chunk.get("choices")
-        if choices is None or choices == []:
+        if not isinstance(choices, list):
+            self.odd_list = raw["choices"] if choices is not None else self.odd_list
             return
-        choice = _only_choice(choices, event.where)
+        for choice, raw_choice in zip(choices, items(raw["choices"], event.where), strict=True):
+            if isinstance(choice, dict) and _is_first(choice.get("index")):
+                self._take_choice(choice, members(raw_choice, event.where), event)
+            else:
+                self.odd_choices.append(raw_choice)
+
+    def _take_choice(self, choice: JsonObject, raw: dict[str, bytes], event: StreamEvent) -> None:
         self.chosen = True
-        raw_choice = members(part(raw["choices"], 0), event.where)
-        _collect(self.choice, _REASONS, choice, raw_choice, event)
+        _collect(self.choice, _REASONS, choice, raw, event)
         delta = choice.get("delta")
-        if not isinstance(delta, dict | None):
-            raise Inadmissible(Reason.INVALID_MESSAGE, event.where)
-        if delta is not None:
-            _collect(self.message, tuple(delta), delta, members(raw_choice["delta"], event.where), event)
+        if isinstance(delta, dict):
+            _collect(self.message, tuple(delta), delta, members(raw["delta"], event.where), event)
+        elif delta is not None:
+            self.odd_delta = raw["delta"]
 
     def finished_at(self) -> int | None:
-        """The number of the first event that gave a finish reason."""
-        return next((piece.number for piece in self.choice.get("finish_reason", []) if piece.says), None)
+        """The number of the first event that gave a reason."""
+        given = [piece.number for name in _REASONS for piece in self.choice.get(name, []) if piece.says]
+        return min(given, default=None)
 
 
 def _collect(
@@ -69,21 +84,15 @@ def _collect(
             pieces.setdefault(name, []).append(Piece(values[name], raw[name], event.number))
 
 
-def _only_choice(choices: object, where: str) -> JsonObject:
-    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
-        raise Inadmissible(Reason.INVALID_CHOICES, where)
-    choice: JsonObject = choices[0]
-    index = choice.get("index")
-    if index is not None and (type(index) is not int or index != 0):
-        raise Inadmissible(Reason.INVALID_CHOICES, where)
-    return choice
+def _is_first(index: JsonValue) -> bool:
+    return index is None or (type(index) is int and index == 0)
 
 
 def assemble(events: Sequence[StreamEvent], limits: Limits) -> bytes:
     """The body that the unary rules judge, its members sorted and every value that is not joined in its own bytes.
 
-    Raises Inadmissible at an event: `PROVIDER_ERROR`, `STREAM_CONTRADICTION`, `INVALID_CHOICES` and `INVALID_MESSAGE`
-    for a chunk of another shape, and `STREAM_INCOMPLETE` at the event that should have come.
+    Raises Inadmissible at an event: `PROVIDER_ERROR`, `STREAM_CONTRADICTION`, and `STREAM_INCOMPLETE` at the event that
+    should have come.
     """
     chunks, ended = _Chunks(), False
     for event in events:
@@ -114,16 +123,20 @@ def _read(event: StreamEvent, limits: Limits) -> JsonObject:
 
 
 def _body(chunks: _Chunks) -> bytes:
-    body = {name: merge_whole(chunks.body[name]) for name in _SAME_THROUGHOUT if name in chunks.body}
-    body["choices"] = compose_array([_choice(chunks)] if chunks.chosen else [])
+    steady = {name: partial(merge_whole, chunks.body[name]) for name in _SAME_THROUGHOUT if name in chunks.body}
+    made = earliest({**steady, "choice": partial(_choice, chunks)})
+    choices = [made.pop("choice")] if chunks.chosen else []
+    body = {name: raw for name, raw in made.items() if name != "choice"}
+    body["choices"] = chunks.odd_list or compose_array([*choices, *chunks.odd_choices])
     if "usage" in chunks.body:
         usages = chunks.body["usage"]
         body["usage"] = next((piece.raw for piece in reversed(usages) if piece.says), usages[0].raw)
-    return compose_object({name: body[name] for name in sorted(body)})
+    return sorted_object(body)
 
 
 def _choice(chunks: _Chunks) -> bytes:
-    choice = {name: merge_whole(pieces) for name, pieces in chunks.choice.items()}
+    jobs = {name: partial(merge_whole, pieces) for name, pieces in chunks.choice.items()}
     if chunks.message:
-        choice["message"] = merge_message(chunks.message, chunks.finished_at())
-    return compose_object({name: choice[name] for name in sorted(choice)})
+        jobs["message"] = partial(merge_message, chunks.message, chunks.finished_at())
+    made = earliest(jobs)
+    return sorted_object(made if chunks.odd_delta is None else {**made, "message": chunks.odd_delta})

@@ -63,11 +63,10 @@ _TEXT = "text"
 _SIGNATURE = "thoughtSignature"
 _CALL = "functionCall"
 _SERVER_TOOL_KINDS = frozenset({"executableCode", "codeExecutionResult", "toolCall", "toolResponse"})
-_KINDS = _SERVER_TOOL_KINDS | {_TEXT, _CALL}
+_KINDS = _SERVER_TOOL_KINDS | {_TEXT, _CALL, _SIGNATURE}
 _OTHER_KINDS = frozenset({"inlineData", "fileData", "functionResponse"})
 """Kinds that the format has and no answer to this request has."""
 _SERVER_TOOL_REPORTS = ("groundingMetadata", "urlContextMetadata")
-_UNFINISHED_CALL = ("partialArgs", "willContinue")
 
 _CANDIDATE = "/candidates/0"
 _CONTENT = "/candidates/0/content"
@@ -87,8 +86,8 @@ def judge(body: JsonValue, request: AdmissionRequest) -> Action | TextFinish:
     _require_not_blocked(body)
     candidate = _only_candidate(body)
     parts = _parts_of(candidate)
-    kinds = [_kind_of(part, position) for position, part in enumerate(parts)]
-    text = "".join(_text_of(part, position) for position, part in enumerate(parts) if kinds[position] == _TEXT)
+    kinds = [_kind_of(part) for part in parts]
+    text = "".join(str(part[_TEXT]) for part in parts if _TEXT in part and not part.get("thought"))
     classify(FINISH_REASONS, candidate.get("finishReason"), f"{_CANDIDATE}/finishReason")
     _require_no_server_tool(body, candidate, kinds)
     calls = [position for position, kind in enumerate(kinds) if kind == _CALL]
@@ -118,36 +117,33 @@ def _parts_of(candidate: JsonObject) -> list[JsonObject]:
     if not isinstance(content, dict | None):
         raise Inadmissible(Reason.INVALID_MESSAGE, _CONTENT)
     parts = content.get("parts") if content else None
+    if not isinstance(parts, list | None):
+        raise Inadmissible(Reason.INVALID_MESSAGE, _PARTS)
     role = content.get("role") if content else None
     if role != "model" and (parts or role is not None):
         raise Inadmissible(Reason.INVALID_MESSAGE, f"{_CONTENT}/role")
-    if not isinstance(parts, list | None):
-        raise Inadmissible(Reason.INVALID_MESSAGE, _PARTS)
     return [_part(value, position) for position, value in enumerate(parts or [])]
 
 
 def _part(value: JsonValue, position: int) -> JsonObject:
-    if not isinstance(value, dict):
+    """The part, which holds one known kind of content; its flag, text and lone signature are of their types."""
+    if (
+        not isinstance(value, dict)
+        or _kind_of(value) not in _KINDS
+        or not isinstance(value.get("thought", False), bool)
+        or not isinstance(value.get(_TEXT, ""), str)
+    ):
         raise Inadmissible(Reason.INVALID_MESSAGE, f"{_PARTS}/{position}")
     return value
 
 
-def _kind_of(part: JsonObject, position: int) -> str:
-    """The one kind of content that the part holds; the signature where there is nothing else."""
+def _kind_of(part: JsonObject) -> str:
+    """The one kind of content that the part holds; the signature where there is nothing else, empty for another."""
     found = [name for name in part if name in _KINDS or name in _OTHER_KINDS]
-    if not found and _SIGNATURE in part and part.keys() <= {_SIGNATURE, "thought"}:
-        found = [_SIGNATURE]
-    if len(found) != 1 or found[0] in _OTHER_KINDS or not isinstance(part.get("thought"), bool | None):
-        raise Inadmissible(Reason.INVALID_MESSAGE, f"{_PARTS}/{position}")
-    return found[0]
-
-
-def _text_of(part: JsonObject, position: int) -> str:
-    """The part's text, empty for a thought."""
-    text = part[_TEXT]
-    if not isinstance(text, str):
-        raise Inadmissible(Reason.INVALID_MESSAGE, f"{_PARTS}/{position}")
-    return "" if part.get("thought") else text
+    if found == [_SIGNATURE]:
+        return _SIGNATURE if isinstance(part[_SIGNATURE], str) and part.keys() <= {_SIGNATURE, "thought"} else ""
+    contents = [name for name in found if name != _SIGNATURE]
+    return contents[0] if len(contents) == 1 else ""
 
 
 def _require_no_server_tool(body: JsonObject, candidate: JsonObject, kinds: list[str]) -> None:
@@ -157,7 +153,7 @@ def _require_no_server_tool(body: JsonObject, candidate: JsonObject, kinds: list
     for name in _SERVER_TOOL_REPORTS:
         report = candidate.get(name)
         # The provider sends the object empty where it did nothing.
-        if any(report.values()) if isinstance(report, dict) else report is not None:
+        if report not in (None, {}):
             raise Inadmissible(Reason.SERVER_TOOL_USED, f"{_CANDIDATE}/{name}")
     usage = body.get("usageMetadata")
     if isinstance(usage, dict) and usage.get("toolUsePromptTokenCount") not in (None, 0):
@@ -184,7 +180,7 @@ def _judge_call(parts: list[JsonObject], calls: list[int], text: str, request: A
         raise Inadmissible(Reason.MULTIPLE_TOOL_CALLS, _PARTS)
     part, where = parts[calls[0]], f"{_PARTS}/{calls[0]}/functionCall"
     call = part[_CALL]
-    if not isinstance(call, dict) or part.get("thought") or any(call.get(name) for name in _UNFINISHED_CALL):
+    if not isinstance(call, dict) or part.get("thought") or call.get("willContinue") or "partialArgs" in call:
         raise Inadmissible(Reason.INVALID_TOOL_CALL, where)
     call_id = ""
     if "id" in call:

@@ -15,7 +15,7 @@ Decided here by analogy, each pinned by a test:
 - The output cap is compared with any number, a whole one or not: it need not be one that can be billed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from adapter_svc.admission.chat_stops import StopClass
@@ -28,6 +28,7 @@ from adapter_svc.admission.rules import (
     require_below_cap,
     require_call_id,
     require_model,
+    require_nothing_counted,
     require_object,
     require_unseen,
 )
@@ -72,7 +73,7 @@ def judge(body: JsonValue, request: AdmissionRequest) -> Action | TextFinish:
     _require_no_error(body)
     require_model(body.get("model"), request.expected, "/model")
     blocks = _blocks_of(body)
-    text = "".join(_texts(blocks))
+    text = "".join(str(block["text"]) for block in blocks if block["type"] == TEXT)
     stop = classify(STOP_REASONS, body.get("stop_reason"), "/stop_reason")
     _require_no_server_tool(body, blocks)
     calls = [position for position, block in enumerate(blocks) if block["type"] == CALL]
@@ -104,18 +105,9 @@ def _blocks_of(body: JsonObject) -> list[JsonObject]:
 def _block(value: JsonValue, position: int) -> JsonObject:
     kind = value.get("type") if isinstance(value, dict) else None
     known = isinstance(kind, str) and (kind in (TEXT, CALL) or kind in OPAQUE_BLOCKS or kind in SERVER_TOOL_BLOCKS)
-    if not known or not isinstance(value, dict):
+    if not known or not isinstance(value, dict) or (kind == TEXT and not isinstance(value.get("text"), str)):
         raise Inadmissible(Reason.INVALID_MESSAGE, f"/content/{position}")
     return value
-
-
-def _texts(blocks: list[JsonObject]) -> Iterator[str]:
-    for position, block in enumerate(blocks):
-        if block["type"] == TEXT:
-            text = block.get("text")
-            if not isinstance(text, str):
-                raise Inadmissible(Reason.INVALID_MESSAGE, f"/content/{position}")
-            yield text
 
 
 def _require_no_server_tool(body: JsonObject, blocks: list[JsonObject]) -> None:
@@ -125,10 +117,7 @@ def _require_no_server_tool(body: JsonObject, blocks: list[JsonObject]) -> None:
             raise Inadmissible(Reason.SERVER_TOOL_USED, f"/content/{position}{place}")
     if body.get("container") is not None:
         raise Inadmissible(Reason.SERVER_TOOL_USED, "/container")
-    usage = body.get("usage")
-    counters = usage.get("server_tool_use") if isinstance(usage, dict) else None
-    if isinstance(counters, dict) and any(value not in (None, 0) for value in counters.values()):
-        raise Inadmissible(Reason.SERVER_TOOL_USED, "/usage/server_tool_use")
+    require_nothing_counted(body.get("usage"))
 
 
 def _server_tool_place(block: JsonObject) -> str | None:

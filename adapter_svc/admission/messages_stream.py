@@ -8,11 +8,11 @@ test:
   come, and what makes up the answer is in the events above. Their data must still be strict JSON that names its type.
 - An event that may come once (for a block: once for its index) and comes again the same says nothing; another one is
   `STREAM_CONTRADICTION`. After `message_stop` nothing comes but the same again, else `STREAM_CONTRADICTION`.
-- An `error` event is `PROVIDER_ERROR` wherever it comes.
+- An event whose name or type is `error` is `PROVIDER_ERROR` wherever it comes, whatever else it says.
 - An event out of its order, for a block that is not open, or of a delta that does not fit its block is
   `STREAM_CONTRADICTION`. A stream that ends, or says that it ends, with something still missing (`message_stop`, a
   block's end, a `message_delta`) is `STREAM_INCOMPLETE`. A `message_delta` without a reason is `MISSING_STOP_REASON`,
-  as in a body.
+  as in a body. After one no block begins or grows.
 - Blocks may be open at the same time: their index tells them apart.
 - Counts of `usage` are cumulative: a later one replaces an earlier one.
 - A block that had no delta came whole and keeps its bytes. Deltas of a block that the rules refuse anyway are not
@@ -28,7 +28,7 @@ from types import MappingProxyType
 from adapter_svc.admission.limits import Limits
 from adapter_svc.admission.messages import CALL, OPAQUE_BLOCKS, TEXT
 from adapter_svc.admission.raw_json import compose_array, items, members
-from adapter_svc.admission.repeats import SAYS_NOTHING, keep_first, same_json, sorted_object
+from adapter_svc.admission.repeats import SAYS_NOTHING, Kept, same_json, sorted_object
 from adapter_svc.admission.rules import JsonObject
 from adapter_svc.admission.server_sent_events import StreamEvent, after_last
 from adapter_svc.admission.strict_json import JsonValue, read_strict
@@ -47,6 +47,7 @@ _DELTAS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 )
 """By a delta's type: the type of the block that it fits, its own member, and the block's member that it adds to."""
 _REPEATABLE = frozenset({"content_block_delta", "message_delta"})
+_ERROR = "error"
 _CITATIONS = "citations"
 _ARGUMENTS = "input"
 _SPACE = " \t\r\n"
@@ -76,7 +77,7 @@ class _Answer:
     """What the events so far make. `message` and `usage` are members as their own bytes; no message, no start."""
 
     limits: Limits
-    message: dict[str, bytes] = field(default_factory=dict)
+    message: Kept = field(default_factory=Kept)
     usage: dict[str, bytes] | None = None
     blocks: list[_Block] = field(default_factory=list)
     said: dict[tuple[str, str], JsonObject] = field(default_factory=dict)
@@ -88,16 +89,13 @@ def assemble(events: Sequence[StreamEvent], limits: Limits) -> bytes:
     """The unary body. Raises Inadmissible where the stream is incomplete, carries an error or contradicts itself."""
     answer = _Answer(limits)
     for event in events:
-        value = event.json(limits)
-        kind = _type_of(event, value)
-        if kind == "error":
-            raise Inadmissible(Reason.PROVIDER_ERROR, event.where)
+        kind, value = _read(event, limits)
         step = _STEPS.get(kind)
         if answer.stopped and kind != "message_stop":
             raise _contradiction(event)
-        if step is None or not isinstance(value, dict) or _is_repeat(answer, event, kind, value):
+        if step is None or _is_repeat(answer, event, kind, value):
             continue
-        if bool(answer.message) == (kind == "message_start"):
+        if bool(answer.message.raw) == (kind == "message_start"):
             raise _contradiction(event)
         step(answer, event, value)
     if not answer.stopped:
@@ -109,14 +107,19 @@ def _contradiction(event: StreamEvent) -> Inadmissible:
     return Inadmissible(Reason.STREAM_CONTRADICTION, event.where)
 
 
-def _type_of(event: StreamEvent, value: JsonValue) -> str:
-    """The event's type, which its name must not contradict."""
+def _read(event: StreamEvent, limits: Limits) -> tuple[str, JsonObject]:
+    """The event's type, which its name must not contradict, and its data."""
+    if event.name == _ERROR:
+        raise Inadmissible(Reason.PROVIDER_ERROR, event.where)
+    value = event.json(limits)
     if not isinstance(value, dict):
         raise Inadmissible(Reason.MALFORMED_JSON, event.where)
     kind = value.get("type")
+    if kind == _ERROR:
+        raise Inadmissible(Reason.PROVIDER_ERROR, event.where)
     if not isinstance(kind, str) or event.name not in ("", kind):
         raise _contradiction(event)
-    return kind
+    return kind, value
 
 
 def _is_repeat(answer: _Answer, event: StreamEvent, kind: str, value: JsonObject) -> bool:
@@ -140,35 +143,34 @@ def _object(event: StreamEvent, value: JsonObject, name: str) -> dict[str, bytes
 
 
 def _start(answer: _Answer, event: StreamEvent, value: JsonObject) -> None:
-    answer.message = _object(event, value, "message")
+    given = _object(event, value, "message")
     started = value["message"]
     if not isinstance(started, dict) or started.get("content") not in (None, []):
         raise _contradiction(event)
-    usage = answer.message.pop("usage", None)
-    if isinstance(started.get("usage"), dict) and usage is not None:
-        answer.usage = members(usage)
-    elif usage is not None:
-        answer.message["usage"] = usage
-    answer.message["content"] = b"[]"
+    if isinstance(started.get("usage"), dict):
+        answer.usage = members(given.pop("usage"))
+    answer.message = Kept({**given, "content": b"[]"})
 
 
 def _start_block(answer: _Answer, event: StreamEvent, value: JsonObject) -> None:
     index = value.get("index")
-    if answer.concluded or isinstance(index, bool) or index != len(answer.blocks) or "content_block" not in value:
+    is_next = type(index) is int and index == len(answer.blocks)
+    if answer.concluded or not is_next or "content_block" not in value:
         raise _contradiction(event)
     answer.blocks.append(_Block(members(event.data)["content_block"], value["content_block"]))
 
 
 def _open_block(answer: _Answer, event: StreamEvent, value: JsonObject) -> _Block:
     index = value.get("index")
-    known = isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(answer.blocks)
-    if not known or not isinstance(index, int) or not answer.blocks[index].open:
+    if type(index) is not int or not 0 <= index < len(answer.blocks) or not answer.blocks[index].open:
         raise _contradiction(event)
     return answer.blocks[index]
 
 
 def _delta(answer: _Answer, event: StreamEvent, value: JsonObject) -> None:
     block, delta = _open_block(answer, event, value), value.get("delta")
+    if answer.concluded:
+        raise _contradiction(event)
     if block.kind not in _READ_BLOCKS:
         return
     if not isinstance(delta, dict):
@@ -192,7 +194,7 @@ def _stop_block(answer: _Answer, event: StreamEvent, value: JsonObject) -> None:
 
 
 def _conclude(answer: _Answer, event: StreamEvent, value: JsonObject) -> None:
-    keep_first(answer.message, _object(event, value, "delta"), answer.limits, event.where)
+    answer.message.add(_object(event, value, "delta"), answer.limits, event.where)
     answer.concluded = True
     if value.get("usage") is None:
         return
@@ -222,7 +224,7 @@ _STEPS: Mapping[str, Callable[[_Answer, StreamEvent, JsonObject], None]] = Mappi
 
 
 def _body(answer: _Answer) -> bytes:
-    body = {**answer.message, "content": compose_array(block.raw for block in answer.blocks)}
+    body = {**answer.message.raw, "content": compose_array(block.raw for block in answer.blocks)}
     if answer.usage is not None:
         body["usage"] = sorted_object(answer.usage)
     return sorted_object(body)

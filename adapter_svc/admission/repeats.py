@@ -1,32 +1,42 @@
 """Members that several events of a stream give (docs/formats.md, Opaque items of a streamed answer)."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from adapter_svc.admission.limits import Limits
 from adapter_svc.admission.raw_json import compose_object
 from adapter_svc.admission.strict_json import JsonValue, read_strict
 from adapter_svc.admission.verdict import Inadmissible, Reason
 
-SAYS_NOTHING = frozenset({b"null", b'""'})
+NULL = b"null"
+SAYS_NOTHING = frozenset({NULL, b'""'})
 """Values that give way to any other for the same member."""
 
 
-def keep_first(
-    kept: dict[str, bytes], given: Mapping[str, bytes], limits: Limits, where: str, names: Iterable[str] | None = None
-) -> None:
-    """Add the members of `given` (those in `names`) to `kept`, each as its own bytes.
+@dataclass(slots=True)
+class Kept:
+    """Members as their own bytes. A value that is compared is read once, however often it is repeated."""
 
-    The first value that says something stays and an equal one is fine; raises Inadmissible `STREAM_CONTRADICTION` at
-    `where` for another one.
-    """
-    for name in given if names is None else [name for name in names if name in given]:
-        new, old = given[name], kept.get(name)
-        if old is None or (old in SAYS_NOTHING and new not in SAYS_NOTHING):
-            kept[name] = new
-        elif (
-            new not in SAYS_NOTHING and new != old and not same_json(read_strict(new, limits), read_strict(old, limits))
-        ):
-            raise Inadmissible(Reason.STREAM_CONTRADICTION, where)
+    raw: dict[str, bytes] = field(default_factory=dict)
+    _read: dict[str, JsonValue] = field(default_factory=dict)
+
+    def add(self, given: Mapping[str, bytes], limits: Limits, where: str, names: Iterable[str] | None = None) -> None:
+        """Add the members of `given` (those in `names`).
+
+        The first value that says something stays and an equal one is fine; raises Inadmissible `STREAM_CONTRADICTION`
+        at `where` for another one. Null gives way to the empty text.
+        """
+        for name in given if names is None else [name for name in names if name in given]:
+            new, old = given[name], self.raw.get(name, NULL)
+            if old == NULL or (old in SAYS_NOTHING and new not in SAYS_NOTHING):
+                self.raw[name] = new
+            elif new not in SAYS_NOTHING and new != old and not self._is(name, read_strict(new, limits), limits):
+                raise Inadmissible(Reason.STREAM_CONTRADICTION, where)
+
+    def _is(self, name: str, value: JsonValue, limits: Limits) -> bool:
+        if name not in self._read:
+            self._read[name] = read_strict(self.raw[name], limits)
+        return same_json(self._read[name], value)
 
 
 def same_json(one: JsonValue, other: JsonValue) -> bool:

@@ -5,8 +5,9 @@ Check 1 (HTTP status), and the reading of check 2, are `admit`'s. Decided here b
 - `error` that is anything but null, `object` or `type` that is `error`, and the statuses `failed` and `cancelled` are
   in-band errors. Nothing else depends on `object`.
 - The one message of check 5 is `output`, a list: not one, or with an item of an unknown kind, it is `INVALID_MESSAGE`.
-- A provider-run tool is found after the stop reason (check 6) and before the items are judged: an item of one first,
-  then any counter of `tool_usage` that is not zero. Azure's `blocked` content filter is `FILTERED` there too.
+- A provider-run tool is found after the stop reason (check 6) and before the items are judged: an item of one or a
+  citation of a web search first, then the counters under `usage`, then any counter of `tool_usage` that is not zero.
+  Azure's `blocked` content filter is `FILTERED` there too.
 - The texts of all message items are joined. With a refusal part beside text the text counts; without text it is a
   structured refusal.
 - Calls of every kind that waits for us count: two are `MULTIPLE_TOOL_CALLS`; one that is no function call is
@@ -17,7 +18,7 @@ Check 1 (HTTP status), and the reading of check 2, are `admit`'s. Decided here b
   the name cannot be checked, and is missing.
 """
 
-from adapter_svc.admission.request import AdmissionRequest, ExpectedIdentity
+from adapter_svc.admission.request import AdmissionRequest
 from adapter_svc.admission.responses_items import Item, ItemKind, read_items, texts_of
 from adapter_svc.admission.responses_stops import FAILED_STATUSES, require_completed, require_item_completed
 from adapter_svc.admission.rules import (
@@ -28,8 +29,9 @@ from adapter_svc.admission.rules import (
     require_below_cap,
     require_call_id,
     require_model,
-    require_name,
+    require_nothing_counted,
     require_object,
+    require_provider,
     require_unseen,
 )
 from adapter_svc.admission.strict_json import JsonValue
@@ -37,6 +39,8 @@ from adapter_svc.admission.verdict import Action, Inadmissible, Reason, TextFini
 
 _MODELS_OWN = frozenset({ItemKind.MESSAGE, ItemKind.REASONING, ItemKind.FUNCTION_CALL})
 _CALLS = frozenset({ItemKind.FUNCTION_CALL, ItemKind.OTHER_CALL})
+_SERVER_TOOL_ANNOTATION = "url_citation"
+"""An annotation that only a provider's own web search makes."""
 
 
 def judge(body: JsonValue, request: AdmissionRequest) -> Action | TextFinish:
@@ -46,7 +50,8 @@ def judge(body: JsonValue, request: AdmissionRequest) -> Action | TextFinish:
     """
     body = require_object(body)
     _require_no_error(body)
-    _require_identity(body, request.expected)
+    require_model(body.get("model"), request.expected, "/model")
+    require_provider(body, request.expected)
     items = read_items(body.get("output"))
     require_completed(body)
     for item in items:
@@ -73,12 +78,6 @@ def _require_no_error(body: JsonObject) -> None:
         raise Inadmissible(Reason.PROVIDER_ERROR, "/status")
 
 
-def _require_identity(body: JsonObject, expected: ExpectedIdentity) -> None:
-    require_model(body.get("model"), expected, "/model")
-    if expected.provider_name is not None:
-        require_name(body.get("provider"), {expected.provider_name}, "/provider")
-
-
 def _require_not_blocked(body: JsonObject) -> None:
     filters = body.get("content_filters")
     for position, one in enumerate(filters if isinstance(filters, list) else []):
@@ -90,8 +89,21 @@ def _require_no_server_tool(body: JsonObject, items: list[Item]) -> None:
     for item in items:
         if item.kind is ItemKind.SERVER_TOOL:
             raise Inadmissible(Reason.SERVER_TOOL_USED, f"{item.where}/type")
+        if item.kind is ItemKind.MESSAGE:
+            _require_no_search_cited(item)
+    require_nothing_counted(body.get("usage"))
     if _counts_anything(body.get("tool_usage")):
         raise Inadmissible(Reason.SERVER_TOOL_USED, "/tool_usage")
+
+
+def _require_no_search_cited(message: Item) -> None:
+    content = message.members["content"]
+    for position, part in enumerate(content if isinstance(content, list) else []):
+        notes = part.get("annotations") if isinstance(part, dict) else None
+        for number, note in enumerate(notes if isinstance(notes, list) else []):
+            if isinstance(note, dict) and note.get("type") == _SERVER_TOOL_ANNOTATION:
+                where = f"{message.where}/content/{position}/annotations/{number}"
+                raise Inadmissible(Reason.SERVER_TOOL_USED, where)
 
 
 def _counts_anything(counters: JsonValue) -> bool:

@@ -2,7 +2,8 @@
 
 Every disagreement is `STREAM_CONTRADICTION`: an item at another place or of another id or type, a text or arguments
 whose pieces do not join to what the `done` events and the output say, a piece of an item that never began or of a
-text that was done (design/admission.md, Streams).
+text that was done (design/admission.md, Streams). Where any item was done all are; where any text of a message came in
+pieces all texts did, and likewise any arguments: what the output adds was not said.
 """
 
 from collections.abc import Mapping
@@ -82,12 +83,20 @@ class StreamedItems:
         for index, item in self._begun.items():
             if item.get("type") != items[index].get("type"):
                 _contradict(where)
+        if self._done and self._done.keys() != self._begun.keys():
+            _contradict(where)
         for index, item in self._done.items():
             _require_alike(item, items[index], where)
         for place, pieces in self._pieces.items():
             self._require_said(items, place, "".join(pieces), where)
         for place, text in self._texts.items():
             self._require_said(items, place, text, where)
+        self._require_all_streamed(_text_places(items), where)
+        self._require_all_streamed(_argument_places(items), where)
+
+    def _require_all_streamed(self, places: set[_Place], where: str) -> None:
+        if not places.isdisjoint(self._pieces) and not places <= self._pieces.keys():
+            _contradict(where)
 
     def _take_item(self, kind: str, index: int, item: JsonValue, where: str) -> None:
         if not isinstance(item, dict) or (kind == _ADDED and index in self._begun) or index in self._done:
@@ -131,6 +140,8 @@ class StreamedItems:
         joined = "".join(self._pieces.get(place, [text]))
         if not text == joined == self._texts.setdefault(place, text):
             _contradict(where)
+        if place in self._pieces:
+            self._pieces[place] = [text]
 
     @staticmethod
     def _require_said(items: list[JsonObject], place: _Place, text: str, where: str) -> None:
@@ -148,6 +159,29 @@ def _require_alike(item: JsonObject, final: JsonObject, where: str) -> None:
     names = _REPEATED.get(kind, ()) if isinstance(kind, str) else ()
     if any(item.get(name) != final.get(name) for name in names) or _part_texts(item) != _part_texts(final):
         _contradict(where)
+
+
+def _text_places(items: list[JsonObject]) -> set[_Place]:
+    """Where the messages' texts stand that are not empty."""
+    return {
+        (index, "content", position, "text")
+        for index, item in enumerate(items)
+        for position, part in enumerate(_list(item.get("content")) if item.get("type") == "message" else [])
+        if isinstance(part, dict) and part.get("type") == "output_text" and part.get("text") != ""
+    }
+
+
+def _argument_places(items: list[JsonObject]) -> set[_Place]:
+    """Where the calls' arguments stand that are not empty."""
+    return {
+        (index, None, 0, "arguments")
+        for index, item in enumerate(items)
+        if item.get("type") == "function_call" and item.get("arguments") != ""
+    }
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
 
 
 def _part_texts(item: JsonObject) -> list[list[JsonValue]]:

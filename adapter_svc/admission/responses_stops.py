@@ -2,7 +2,8 @@
 
 Decided here by analogy, each pinned by a test:
 
-- A reason of `incomplete_details` beside `completed` contradicts it: the reason's own class is believed.
+- The status is read first, then `incomplete_details`. Details beside `completed` contradict it: their reason's own
+  class is believed, and without a reason it is missing.
 - An item's own status says the same of the item: `incomplete` was cut off, `in_progress` is not over. An item need not
   have one.
 """
@@ -46,26 +47,23 @@ def require_completed(body: JsonObject) -> None:
     status = body.get("status")
     if status is None:
         raise Inadmissible(Reason.MISSING_STOP_REASON, _STATUS)
-    reason = _reason_given(body.get("incomplete_details"))
-    if status == "incomplete":
-        if reason is None:
-            raise Inadmissible(Reason.MISSING_STOP_REASON, _REASON)
-        _raise_class(INCOMPLETE_REASONS, reason, _REASON)
-    _raise_class(STATUSES, status, _STATUS)
-    if reason is not None:
-        _raise_class(INCOMPLETE_REASONS, reason, _REASON)
+    if status != "incomplete":
+        _raise_class(STATUSES, status, _STATUS)
+    details = body.get("incomplete_details")
+    if status != "incomplete" and details is None:
+        return
+    if not isinstance(details, dict | None):
+        raise Inadmissible(Reason.UNRECOGNIZED_STOP_REASON, _DETAILS)
+    reason = details.get("reason") if details else None
+    if reason is None:
+        raise Inadmissible(Reason.MISSING_STOP_REASON, _REASON)
+    _raise_class(INCOMPLETE_REASONS, reason, _REASON)
 
 
 def require_item_completed(status: JsonValue, where: str) -> None:
     """Check 6 for one item; raises Inadmissible with the class of another ending."""
     if status is not None:
         _raise_class(ITEM_STATUSES, status, where)
-
-
-def _reason_given(details: JsonValue) -> JsonValue:
-    if not isinstance(details, dict | None):
-        raise Inadmissible(Reason.UNRECOGNIZED_STOP_REASON, _DETAILS)
-    return None if details is None else details.get("reason")
 
 
 def _raise_class(table: Mapping[str, Reason | None] | Mapping[str, Reason], value: JsonValue, where: str) -> None:

@@ -11,6 +11,13 @@ from countersign.kit.canonical import canonical_json
 
 JsonObject = dict[str, JsonValue]
 
+_SERVER_TOOL_GROUPS = ("server_tool_use_details", "server_tool_use")
+"""Counters under `usage` of tools that the provider or its gateway ran (OpenRouter, Anthropic)."""
+_SERVER_TOOL_COUNTERS = ("tool_calls_executed", "web_search_requests")
+"""Those that a pointer may name."""
+_SERVER_TOOL_REQUESTS = "tool_calls_requested"
+"""The one counter that says nothing of execution."""
+
 
 def require_object(body: JsonValue) -> JsonObject:
     """Check 2's end: the body is an object, else `MALFORMED_JSON`."""
@@ -31,6 +38,30 @@ def require_name(served: JsonValue, allowed: set[str] | None, where: str) -> Non
         raise Inadmissible(Reason.IDENTITY_MISSING, where)
     if not isinstance(served, str) or (allowed is not None and served not in allowed):
         raise Inadmissible(Reason.IDENTITY_MISMATCH, where)
+
+
+def require_provider(body: JsonObject, expected: ExpectedIdentity) -> None:
+    """Check 4 for the provider's name, in a format whose speakers may give one, for a route that names one."""
+    if expected.provider_name is not None:
+        require_name(body.get("provider"), {expected.provider_name}, "/provider")
+
+
+def require_nothing_counted(usage: JsonValue) -> None:
+    """No tool that the provider ran is counted, known or not, else `SERVER_TOOL_USED`; what was only requested was not
+    run.
+    """
+    for group in _SERVER_TOOL_GROUPS:
+        counters = usage.get(group) if isinstance(usage, dict) else None
+        if isinstance(counters, dict):
+            _require_no_executions(counters, f"/usage/{group}")
+
+
+def _require_no_executions(counters: JsonObject, where: str) -> None:
+    for name in _SERVER_TOOL_COUNTERS:
+        if counters.get(name) not in (None, 0):
+            raise Inadmissible(Reason.SERVER_TOOL_USED, f"{where}/{name}")
+    if any(value not in (None, 0) for name, value in counters.items() if name != _SERVER_TOOL_REQUESTS):
+        raise Inadmissible(Reason.SERVER_TOOL_USED, where)
 
 
 def require_call_id(call_id: JsonValue, where: str) -> str:

@@ -101,9 +101,9 @@ def _cost_by_usage(prices: TokenPrices, usage: Usage) -> Cost:
 
 def _is_consistent(usage: Usage) -> bool:
     """Whether the classes are disjoint and sum: some servers leave reasoning out of the output but count it in the
-    total. A count that was there and unreadable makes the rest no bill.
+    total. A count that was there and unreadable, or a part above its whole, makes the rest no bill.
     """
     counted = (usage.input_tokens or 0) + (usage.output_tokens or 0)
     from_caches = (usage.cached_tokens or 0) + (usage.cache_write_tokens or 0)
-    readable = not set(usage.invalid) - {"cost", "reasoning_tokens"}
-    return readable and usage.total_tokens in (None, counted) and from_caches <= (usage.input_tokens or 0)
+    parts_fit = from_caches <= (usage.input_tokens or 0) and (usage.reasoning_tokens or 0) <= (usage.output_tokens or 0)
+    return not set(usage.invalid) - {"cost"} and usage.total_tokens in (None, counted) and parts_fit

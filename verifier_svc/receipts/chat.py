@@ -10,7 +10,7 @@ from typing import Any
 from verifier_svc.receipts import calls, rules, texts
 from verifier_svc.receipts.stops import Stop, read_stop
 from verifier_svc.receipts.verdicts import Action, Allowance, Inadmissible, Reason, TextFinish, Verdict
-from verifier_svc.receipts.wire import Expectation, Turn
+from verifier_svc.receipts.wire import Turn
 
 _CHOICE = "/choices/0"
 _MESSAGE = "/choices/0/message"
@@ -20,7 +20,7 @@ def judge_chat(response: dict[str, Any], turn: Turn) -> Verdict:
     """Steps 3 to 9 on a chat completion; raises Inadmissible at the first that fails."""
     _check_errors(response)
     rules.check_model(response, "model", turn.route)
-    _check_provider(response, turn.route)
+    rules.check_provider(response, turn.route)
     choice, message = _single_message(response)
     found = calls.listed(message, _MESSAGE)
     text = texts.content_text(message, _MESSAGE)
@@ -41,16 +41,6 @@ def _check_errors(response: dict[str, Any]) -> None:
     for index, choice in enumerate(choices if isinstance(choices, list) else ()):
         if rules.member_of(choice, "error") is not None:
             raise Inadmissible(Reason.PROVIDER_ERROR, f"/choices/{index}/error")
-
-
-def _check_provider(response: dict[str, Any], route: Expectation) -> None:
-    if route.provider_name is None:
-        return
-    provider = response.get("provider")
-    if provider is None or provider == "":
-        raise Inadmissible(Reason.IDENTITY_MISSING, "/provider")
-    if provider != route.provider_name:
-        raise Inadmissible(Reason.IDENTITY_MISMATCH, "/provider")
 
 
 def _single_message(response: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

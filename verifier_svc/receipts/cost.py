@@ -12,8 +12,12 @@ TOKENS_PER_PRICE = 10**6
 _DECIMAL = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 MAX_SPELLING = 64
 """The most characters of an amount's spelling; longer ones are not money."""
-_MAX_EXPONENT = 999
-"""An exponent beyond it, either way, is no amount of money; without it a short text could spell a gigantic number."""
+_MAX_MAGNITUDE = 400
+"""A first digit beyond this power of ten, either way, is no amount of money; without it a short text could spell a
+gigantic number."""
+
+
+_MOST_NANOS = 2**63 - 1
 
 
 class CostBasis(StrEnum):
@@ -53,11 +57,13 @@ def exact_amount(text: str) -> Fraction | None:
     """The amount that `text` spells as a JSON number, None where it is not one or is absurdly long, large, fine or
     negative."""
     match = _DECIMAL.fullmatch(text) if len(text) <= MAX_SPELLING else None
-    if match is None or abs(int(match[4] or 0)) > _MAX_EXPONENT:
+    if match is None:
         return None
-    sign, whole, fraction, exponent = match.groups()
-    digits = Fraction(int(whole + (fraction or "")), 10 ** len(fraction or ""))
-    amount = digits * Fraction(10) ** int(exponent or 0)
+    sign, whole, fraction, power = match.groups()
+    digits, exponent = int(whole + (fraction or "")), int(power or 0) - len(fraction or "")
+    if abs(len(str(digits)) - 1 + exponent) > _MAX_MAGNITUDE:
+        return None
+    amount = digits * Fraction(10) ** exponent
     return None if sign and amount else amount
 
 
@@ -73,7 +79,7 @@ def recomputed_nanos(basis: CostBasis, decoded: Decoded, price: Price | None) ->
         return 0
     if basis is CostBasis.PROVIDER_REPORTED:
         amount = None if decoded.reported_cost is None else exact_amount(decoded.reported_cost)
-        return None if amount is None else rounded_up_nanos(amount)
+        return None if amount is None else _money(amount)
     return None if price is None else _priced(decoded, price)
 
 
@@ -115,4 +121,10 @@ def _priced(decoded: Decoded, price: Price) -> int | None:
         + (tokens.cache_write or 0) * rates.cache_write
         + tokens.output_tokens * rates.output
     )
-    return rounded_up_nanos(total / TOKENS_PER_PRICE)
+    return _money(total / TOKENS_PER_PRICE)
+
+
+def _money(amount: Fraction) -> int | None:
+    """The amount in nano-units; None for more than an account can hold."""
+    nanos = rounded_up_nanos(amount)
+    return nanos if nanos <= _MOST_NANOS else None

@@ -27,7 +27,10 @@ from verifier_svc.receipts.wire import Answer, Expectation, Turn, WireFormat
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """How one format is read; `opaque` is the path of what goes back, which must be alone in `list_of_one`."""
+    """How one format is read; `opaque` is the path of what goes back, which must be alone in `list_of_one`.
+
+    Gateways speak some formats and give their provider's name and the cost in them; in the others these have no place.
+    """
 
     judge: Callable[[dict[str, Any], Turn], Verdict]
     assemble: Callable[[Sequence[Event], Limits], bytes]
@@ -35,14 +38,22 @@ class _Format:
     opaque: tuple[str | int, ...]
     list_of_one: str | None = None
     model_member: str = "model"
+    has_gateways: bool = False
 
 
 _FORMATS: Mapping[WireFormat, _Format] = {
     WireFormat.CHAT_COMPLETIONS: _Format(
-        judge_chat, assemble_chat, chat_usage, opaque=("choices", 0, "message"), list_of_one="choices"
+        judge_chat,
+        assemble_chat,
+        chat_usage,
+        opaque=("choices", 0, "message"),
+        list_of_one="choices",
+        has_gateways=True,
     ),
     WireFormat.MESSAGES: _Format(judge_message, assemble_message, messages_usage, opaque=("content",)),
-    WireFormat.RESPONSES: _Format(judge_response, assemble_response, responses_usage, opaque=("output",)),
+    WireFormat.RESPONSES: _Format(
+        judge_response, assemble_response, responses_usage, opaque=("output",), has_gateways=True
+    ),
     WireFormat.GENERATE_CONTENT: _Format(
         judge_generated,
         assemble_generated,
@@ -75,9 +86,9 @@ def decode(
     return Decoded(
         verdict=_verdict(wire, response, turn),
         model=_text_or_none(response.get(wire.model_member)),
-        provider=_text_or_none(response.get("provider")),
+        provider=_text_or_none(response.get("provider")) if wire.has_gateways else None,
         usage=wire.usage(response),
-        reported_cost=_reported_cost(response, body),
+        reported_cost=_reported_cost(response, body) if wire.has_gateways else None,
         continuation=_continuation(wire, response, body),
     )
 

@@ -6,7 +6,8 @@ Decided by analogy:
 - A candidate that was stopped early often has no content, so an absent or null `content`, or one without `parts`, is a
   message without parts: its stop reason decides, and under STOP it is EMPTY_TEXT. Any part needs the role `model`.
 - A part is one of `text` (a text), `functionCall`, something of the provider's own tools, or nothing but a signature;
-  two of these in one part, and any other part, are INVALID_MESSAGE at the part. A part with `thought` true is no text.
+  two of these in one part, one of them beside data, a file or a function's response, and any other part, are
+  INVALID_MESSAGE at the part. A part with `thought` true is no text, and no call: INVALID_TOOL_CALL.
 - Besides the table's words, the filters MODEL_ARMOR and IMAGE_* for safety, prohibited content and recitation are
   FILTERED. Everything else, OTHER, LANGUAGE, MALFORMED_FUNCTION_CALL and UNEXPECTED_TOOL_CALL among them, is
   UNRECOGNIZED_STOP_REASON: a malformed call is not there to be judged.
@@ -41,6 +42,8 @@ _REASONS: dict[str, Reason] = {
 }
 _SERVER_PARTS = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
 _DATA = ("text", "functionCall", *_SERVER_PARTS)
+_NO_ANSWER = ("inlineData", "fileData", "functionResponse")
+"""Data that the format has, and that no answer to these requests has."""
 _SERVER_METADATA = ("groundingMetadata", "urlContextMetadata")
 
 
@@ -91,10 +94,10 @@ def _parts(candidate: dict[str, Any]) -> list[dict[str, Any]]:
 def _is_known(part: Any) -> bool:
     if not isinstance(part, dict) or not isinstance(part.get("thought", False), bool):
         return False
-    data = [name for name in part if name in _DATA]
+    data = [name for name in part if name in _DATA or name in _NO_ANSWER]
     if not data:
         return isinstance(part.get("thoughtSignature"), str) and part.keys() <= {"thoughtSignature", "thought"}
-    return len(data) == 1 and (data[0] != "text" or isinstance(part["text"], str))
+    return len(data) == 1 and data[0] in _DATA and (data[0] != "text" or isinstance(part["text"], str))
 
 
 def _check_stop(candidate: dict[str, Any]) -> None:
@@ -128,9 +131,9 @@ def _admit_text(parts: list[dict[str, Any]]) -> TextFinish:
 def _admit_call(parts: list[dict[str, Any]], found: list[int], turn: Turn) -> Action:
     if len(found) > 1:
         raise Inadmissible(Reason.MULTIPLE_TOOL_CALLS, _PARTS)
-    place = f"{_PARTS}/{found[0]}/functionCall"
-    call = parts[found[0]]["functionCall"]
-    if not isinstance(call, dict) or call.get("willContinue") or "partialArgs" in call:
+    place, part = f"{_PARTS}/{found[0]}/functionCall", parts[found[0]]
+    call = part["functionCall"]
+    if not isinstance(call, dict) or part.get("thought") or call.get("willContinue") or "partialArgs" in call:
         raise Inadmissible(Reason.INVALID_TOOL_CALL, place)
     call_id = ""
     if "id" in call:

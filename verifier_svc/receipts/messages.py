@@ -2,12 +2,14 @@
 
 Decided by analogy:
 - A body of the type `error` is PROVIDER_ERROR. The format has no provider's name, so none is compared.
-- The form of the message comes before its stop reason, as in chat completions: role, a list of content, and in it only
-  known blocks (INVALID_MESSAGE at the first other one, a `text` without text included).
+- The form of the message comes before its stop reason, as in chat completions: the type `message`, the role, a list of
+  content, and in it only known blocks (INVALID_MESSAGE at the first other one, a `text` without text included).
 - Stop reasons outside the table, `stop_sequence` and `compaction` among them, are UNRECOGNIZED_STOP_REASON.
 - After the stop reason: blocks of tools that the provider ran (`server_tool_use`, `mcp_tool_use` and what they return),
-  citations of its web search and its counters under `usage` are SERVER_TOOL_USED.
-- A `tool_use` under a text stop is AMBIGUOUS_TERMINATION at the block, unless the route allows calls with that stop.
+  a call whose `caller` is of another type than `direct` (a program that the provider ran), citations of its web search,
+  a `container` and its counters under `usage` are SERVER_TOOL_USED, in this order.
+- A `tool_use` under a text stop is AMBIGUOUS_TERMINATION at the block. The allowance for calls that arrive with `stop`
+  says nothing here: the format has no such reason.
 - `input` is an object in the body itself: absent or anything else is MALFORMED_ARGUMENTS. So is the text of a stream's
   input that is no strict JSON.
 - The cap is compared with `output_tokens`, thinking included.
@@ -17,7 +19,7 @@ from typing import Any
 
 from verifier_svc.receipts import rules
 from verifier_svc.receipts.stops import Stop
-from verifier_svc.receipts.verdicts import Action, Allowance, Inadmissible, Reason, TextFinish, Verdict
+from verifier_svc.receipts.verdicts import Action, Inadmissible, Reason, TextFinish, Verdict
 from verifier_svc.receipts.wire import Turn
 
 _STOPS: dict[str, Stop | Reason] = {
@@ -48,7 +50,7 @@ def judge_message(response: dict[str, Any], turn: Turn) -> Verdict:
     stop = _read_stop(response)
     _check_server_tools(response, blocks)
     found = [index for index, block in enumerate(blocks) if block["type"] == "tool_use"]
-    if stop is Stop.TOOL or (found and Allowance.TOOL_CALLS_WITH_STOP in turn.route.allowances):
+    if stop is Stop.TOOL:
         verdict: Verdict = _admit_call(blocks, found, turn)
     else:
         verdict = _admit_text(blocks, found)
@@ -58,6 +60,8 @@ def judge_message(response: dict[str, Any], turn: Turn) -> Verdict:
 
 
 def _blocks(response: dict[str, Any]) -> list[dict[str, Any]]:
+    if response.get("type") != "message":
+        raise Inadmissible(Reason.INVALID_MESSAGE, "/type")
     if response.get("role") != "assistant":
         raise Inadmissible(Reason.INVALID_MESSAGE, "/role")
     content = response.get("content")
@@ -90,10 +94,15 @@ def _check_server_tools(response: dict[str, Any], blocks: list[dict[str, Any]]) 
     for index, block in enumerate(blocks):
         if block["type"] in _SERVER_BLOCKS:
             raise Inadmissible(Reason.SERVER_TOOL_USED, f"/content/{index}")
+        caller = block.get("caller") if block["type"] == "tool_use" else None
+        if isinstance(caller, dict) and caller.get("type") != "direct":
+            raise Inadmissible(Reason.SERVER_TOOL_USED, f"/content/{index}/caller")
         citations = block.get("citations")
         for number, citation in enumerate(citations if isinstance(citations, list) else ()):
             if rules.member_of(citation, "type") == _SEARCHED:
                 raise Inadmissible(Reason.SERVER_TOOL_USED, f"/content/{index}/citations/{number}")
+    if response.get("container") is not None:
+        raise Inadmissible(Reason.SERVER_TOOL_USED, "/container")
     rules.check_server_counts(response.get("usage"))
 
 

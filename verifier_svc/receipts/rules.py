@@ -45,6 +45,17 @@ def check_model(response: dict[str, Any], member: str, route: Expectation) -> No
         raise Inadmissible(Reason.IDENTITY_MISMATCH, f"/{member}")
 
 
+def check_provider(response: dict[str, Any], route: Expectation) -> None:
+    """Step 4 for a route that names its provider, in a format with a place for the name; raises Inadmissible."""
+    if route.provider_name is None:
+        return
+    provider = response.get("provider")
+    if provider is None or provider == "":
+        raise Inadmissible(Reason.IDENTITY_MISSING, "/provider")
+    if provider != route.provider_name:
+        raise Inadmissible(Reason.IDENTITY_MISMATCH, "/provider")
+
+
 def check_server_counts(usage: Any) -> None:
     """Refuse usage that counts tools which the provider ran itself."""
     for key in ("server_tool_use_details", "server_tool_use"):

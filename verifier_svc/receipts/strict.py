@@ -8,7 +8,7 @@ lists of pairs and numbers as spelled; a walk that knows where it is then notes 
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from verifier_svc.receipts.verdicts import Inadmissible, Reason
@@ -39,10 +39,6 @@ class _TooLarge:
     """A number that no int64 and no double holds."""
 
 
-_ORDER = (Reason.MALFORMED_JSON, Reason.DUPLICATE_KEY, Reason.LIMIT_EXCEEDED)
-"""Of several faults, the first kind counts, wherever they stand."""
-
-
 class _ConstantFound(ValueError):
     """NaN or Infinity, which JSON does not have."""
 
@@ -57,21 +53,16 @@ def read(data: bytes, limits: Limits) -> Any:
         raise Inadmissible(Reason.MALFORMED_JSON) from None
     if text.startswith(_BOM):
         raise Inadmissible(Reason.MALFORMED_JSON)
-    _check_depth(text, limits.max_depth)
+    if text.count("[") + text.count("{") > limits.max_depth:
+        _check_depth(text, limits.max_depth)
     try:
-        raw = json.loads(
-            text,
-            object_pairs_hook=_Pairs,
-            parse_int=_whole_number,
-            parse_float=_fraction,
-            parse_constant=_refuse_constant,
-        )
+        raw = _DECODER.decode(text)
     except ValueError:
         raise Inadmissible(Reason.MALFORMED_JSON) from None
-    walk = _Walk([])
-    value = walk.settle(raw, "")
+    walk = _Walk()
+    value = walk.settle(raw)
     if walk.faults:
-        raise min(walk.faults, key=lambda fault: _ORDER.index(fault.unknown.reason))
+        walk.raise_first()
     return value
 
 
@@ -102,36 +93,64 @@ def _refuse_constant(name: str) -> Any:
     raise _ConstantFound(name)
 
 
-@dataclass(frozen=True, slots=True)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_Pairs, parse_int=_whole_number, parse_float=_fraction, parse_constant=_refuse_constant
+)
+
+
+@dataclass(slots=True)
 class _Walk:
-    """Turns what the parser handed over into plain values, and notes every fault in the order of the text."""
+    """Turns what the parser handed over into plain values; keeps the place of the first fault of each kind.
 
-    faults: list[Inadmissible]
+    `path` holds the steps to where the walk is: a place is written for a fault alone, because keys can be long.
+    """
 
-    def settle(self, raw: Any, where: str) -> Any:
+    path: list[str | int] = field(default_factory=list)
+    faults: dict[Reason, str] = field(default_factory=dict)
+
+    def settle(self, raw: Any) -> Any:
         if isinstance(raw, _Pairs):
-            return self._object(raw.pairs, where)
+            return self._object(raw.pairs)
         if isinstance(raw, list):
-            return [self.settle(item, f"{where}/{index}") for index, item in enumerate(raw)]
+            return self._array(raw)
         if isinstance(raw, str):
-            self._check_unicode(raw, where)
-        if isinstance(raw, _TooLarge):
-            self.faults.append(Inadmissible(Reason.LIMIT_EXCEEDED, where))
+            self._check_unicode(raw)
+        elif isinstance(raw, _TooLarge):
+            self._note(Reason.LIMIT_EXCEEDED)
         return raw
 
-    def _object(self, pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
-        settled: dict[str, Any] = {}
-        for key, value in pairs:
-            self._check_unicode(key, where)
-            place = child(where, key)
-            if key in settled:
-                self.faults.append(Inadmissible(Reason.DUPLICATE_KEY, place))
-            settled[key] = self.settle(value, place)
+    def raise_first(self) -> None:
+        """Of several faults the first kind in this order counts, wherever they stand."""
+        for reason in (Reason.MALFORMED_JSON, Reason.DUPLICATE_KEY, Reason.LIMIT_EXCEEDED):
+            if reason in self.faults:
+                raise Inadmissible(reason, self.faults[reason])
+
+    def _array(self, raw: list[Any]) -> list[Any]:
+        settled = []
+        for index, item in enumerate(raw):
+            self.path.append(index)
+            settled.append(self.settle(item))
+            self.path.pop()
         return settled
 
-    def _check_unicode(self, text: str, where: str) -> None:
-        if _SURROGATE.search(text):
-            self.faults.append(Inadmissible(Reason.MALFORMED_JSON, where))
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        settled: dict[str, Any] = {}
+        for key, value in pairs:
+            self._check_unicode(key)
+            self.path.append(key)
+            if key in settled:
+                self._note(Reason.DUPLICATE_KEY)
+            settled[key] = self.settle(value)
+            self.path.pop()
+        return settled
+
+    def _check_unicode(self, text: str) -> None:
+        if not text.isascii() and _SURROGATE.search(text):
+            self._note(Reason.MALFORMED_JSON)
+
+    def _note(self, reason: Reason) -> None:
+        if reason not in self.faults:
+            self.faults[reason] = "".join(child("", step) for step in self.path)
 
 
 def child(where: str, key: str | int) -> str:

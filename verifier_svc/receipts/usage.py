@@ -3,13 +3,14 @@
 - chat_completions and responses: the input includes what came from a cache and what was written to one, the output
   includes the reasoning.
 - messages: `input_tokens` excludes both kinds of cached tokens, so the input is the sum of the three; the output
-  includes the thinking.
+  includes the thinking. Without `input_tokens` the input is not known.
 - generate_content: the input is the prompt, cached content included, and what the provider's own tools put in; the
   output is the candidates' tokens and the thoughts'. Where the candidates' count is absent the output is not known,
   though there are thoughts.
 
-A count that is absent, null or no whole number from 0 to 2**63 - 1 is not known and stays None. A part that is more
-than its whole, or a total that is not the sum, makes the usage inconsistent.
+A count that is absent or null is not known and stays None. So does one that is there and no whole number from 0 to
+2**63 - 1, and a sum that has such a part; that makes the usage inconsistent, as a part that is more than its whole or a
+total that is not the sum does.
 """
 
 from collections.abc import Mapping
@@ -22,18 +23,43 @@ from verifier_svc.receipts.verdicts import Usage
 _LARGEST_COUNT = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Counts:
-    """The counts of one response, by their path."""
+    """The counts of one response, by their path; `are_readable` until one was asked for that is there and no count."""
 
     stated: Mapping[str, Any]
+    are_readable: bool = True
 
     def at(self, *path: str) -> int | None:
+        value = self._stated_at(path)
+        if value is not None and not _is_count(value):
+            self.are_readable = False
+            return None
+        return None if value is None else int(value)
+
+    def _stated_at(self, path: tuple[str, ...]) -> Any:
         value: Any = self.stated
         for name in path:
             value = member_of(value, name)
-        is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_COUNT
-        return value if is_count else None
+        return value
+
+    def first(self, *paths: tuple[str, ...]) -> int | None:
+        """The count at the first path that has anything."""
+        stated = [path for path in paths if self._stated_at(path) is not None]
+        return self.at(*stated[0]) if stated else None
+
+    def total(self, first: str, *others: str) -> int | None:
+        """The sum; not known without the first count, and where one of them is unreadable or it is no count itself."""
+        are_readable, self.are_readable = self.are_readable, True
+        counts = [self.at(first), *map(self.at, others)]
+        total = sum(count or 0 for count in counts)
+        is_known = self.are_readable and counts[0] is not None and _is_count(total)
+        self.are_readable &= are_readable and (is_known or counts[0] is None)
+        return total if is_known else None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_COUNT
 
 
 def chat_usage(response: Mapping[str, Any]) -> Usage | None:
@@ -42,9 +68,15 @@ def chat_usage(response: Mapping[str, Any]) -> Usage | None:
     if counts is None:
         return None
     return _usage(
+        counts,
         counts.at("prompt_tokens"),
         counts.at("completion_tokens"),
-        cache_read=counts.at("prompt_tokens_details", "cached_tokens"),
+        cache_read=counts.first(
+            ("prompt_tokens_details", "cached_tokens"),
+            ("prompt_cache_hit_tokens",),
+            ("num_cached_tokens",),
+            ("cached_tokens",),
+        ),
         cache_write=counts.at("prompt_tokens_details", "cache_write_tokens"),
         reasoning=counts.at("completion_tokens_details", "reasoning_tokens"),
         total=counts.at("total_tokens"),
@@ -56,15 +88,13 @@ def messages_usage(response: Mapping[str, Any]) -> Usage | None:
     counts = _counts(response, "usage")
     if counts is None:
         return None
-    cache_read, cache_write = counts.at("cache_read_input_tokens"), counts.at("cache_creation_input_tokens")
-    uncached = counts.at("input_tokens")
     return _usage(
-        None if uncached is None else uncached + (cache_read or 0) + (cache_write or 0),
+        counts,
+        counts.total("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
         counts.at("output_tokens"),
-        cache_read=cache_read,
-        cache_write=cache_write,
+        cache_read=counts.at("cache_read_input_tokens"),
+        cache_write=counts.at("cache_creation_input_tokens"),
         reasoning=counts.at("output_tokens_details", "thinking_tokens"),
-        total=None,
     )
 
 
@@ -74,6 +104,7 @@ def responses_usage(response: Mapping[str, Any]) -> Usage | None:
     if counts is None:
         return None
     return _usage(
+        counts,
         counts.at("input_tokens"),
         counts.at("output_tokens"),
         cache_read=counts.at("input_tokens_details", "cached_tokens"),
@@ -88,15 +119,12 @@ def generate_usage(response: Mapping[str, Any]) -> Usage | None:
     counts = _counts(response, "usageMetadata")
     if counts is None:
         return None
-    prompt, candidates, thoughts = (
-        counts.at(name) for name in ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
-    )
     return _usage(
-        None if prompt is None else prompt + (counts.at("toolUsePromptTokenCount") or 0),
-        None if candidates is None else candidates + (thoughts or 0),
+        counts,
+        counts.total("promptTokenCount", "toolUsePromptTokenCount"),
+        counts.total("candidatesTokenCount", "thoughtsTokenCount"),
         cache_read=counts.at("cachedContentTokenCount"),
-        cache_write=None,
-        reasoning=thoughts,
+        reasoning=counts.at("thoughtsTokenCount"),
         total=counts.at("totalTokenCount"),
     )
 
@@ -107,15 +135,17 @@ def _counts(response: Mapping[str, Any], member: str) -> _Counts | None:
 
 
 def _usage(
+    counts: _Counts,
     input_tokens: int | None,
     output_tokens: int | None,
     *,
     cache_read: int | None,
-    cache_write: int | None,
     reasoning: int | None,
-    total: int | None,
+    cache_write: int | None = None,
+    total: int | None = None,
 ) -> Usage:
     is_whole = input_tokens is None or (cache_read or 0) + (cache_write or 0) <= input_tokens
     is_sum = None in (total, input_tokens, output_tokens) or total == (input_tokens or 0) + (output_tokens or 0)
     is_part = output_tokens is None or (reasoning or 0) <= output_tokens
-    return Usage(input_tokens, output_tokens, cache_read, cache_write, reasoning, is_whole and is_part and is_sum)
+    is_consistent = counts.are_readable and is_whole and is_part and is_sum
+    return Usage(input_tokens, output_tokens, cache_read, cache_write, reasoning, is_consistent)

@@ -80,8 +80,8 @@ class Usage:
     """Tokens as the provider counts them; what it did not state is None, which is not zero.
 
     The input is made of three classes that have no token in common: `uncached_input`, `cache_read` and `cache_write`;
-    `reasoning` is a part of the output. Not consistent: a part is more than its whole, or a stated total is another
-    number than the sum.
+    `reasoning` is a part of the output. Not consistent: a part is more than its whole, a stated total is another number
+    than the sum, or a count is there and cannot be read.
     """
 
     input_tokens: int | None = None

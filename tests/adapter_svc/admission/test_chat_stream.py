@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adapter_svc.admission import Action, Reason, ServedIdentity, TechnicalUnknown, TextFinish, Usage
+from adapter_svc.admission import Action, ExpectedIdentity, Reason, ServedIdentity, TechnicalUnknown, TextFinish, Usage
 from tests.adapter_svc.admission.helpers import ABSENT, failure, fields, judge
 
 DONE = b"data: [DONE]\n\n"
@@ -133,17 +133,30 @@ def test_an_error_is_told_before_a_contradiction() -> None:
         (b'{"a":1,"a":1}', Reason.DUPLICATE_KEY),
         (b'{"choices":[{"delta":{"content":"a","content":"a"}}]}', Reason.DUPLICATE_KEY),
         (b'{"n":1e999}', Reason.LIMIT_EXCEEDED),
-        (b'{"choices":{}}', Reason.INVALID_CHOICES),
-        (b'{"choices":[1]}', Reason.INVALID_CHOICES),
-        (b'{"choices":[{"index":0},{"index":1}]}', Reason.INVALID_CHOICES),
-        (b'{"choices":[{"index":1,"delta":{}}]}', Reason.INVALID_CHOICES),
-        (b'{"choices":[{"index":false,"delta":{}}]}', Reason.INVALID_CHOICES),
-        (b'{"choices":[{"index":0,"delta":"x"}]}', Reason.INVALID_MESSAGE),
-        (b'{"choices":[{"index":0,"delta":[]}]}', Reason.INVALID_MESSAGE),
     ],
 )
-def test_a_chunk_of_another_shape_is_told_where_it_stands(data: bytes, reason: Reason) -> None:
+def test_a_chunk_that_is_not_read_is_told_where_it_stands(data: bytes, reason: Reason) -> None:
     assert unknown(*TOOL[:2], b"data: %b\n\n" % data, *TOOL[2:]) == (reason, "event 3")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason", "where"),
+    [
+        (b'{"choices":{}}', Reason.INVALID_CHOICES, "/choices"),
+        (b'{"choices":[1]}', Reason.INVALID_CHOICES, "/choices"),
+        (b'{"choices":[{"index":0},{"index":1}]}', Reason.INVALID_CHOICES, "/choices"),
+        (b'{"choices":[{"index":1,"delta":{}}]}', Reason.INVALID_CHOICES, "/choices"),
+        (b'{"choices":[{"index":false,"delta":{}}]}', Reason.INVALID_CHOICES, "/choices"),
+        (b'{"choices":[{"index":0,"delta":"x"}]}', Reason.INVALID_MESSAGE, "/choices/0/message"),
+        (b'{"choices":[{"index":0,"delta":[]}]}', Reason.INVALID_MESSAGE, "/choices/0/message"),
+    ],
+)
+def test_a_chunk_of_another_shape_is_refused_by_the_rules_in_their_order(
+    data: bytes, reason: Reason, where: str
+) -> None:
+    events = (*TOOL[:2], b"data: %b\n\n" % data, *TOOL[2:])
+    assert unknown(*events) == (reason, where)
+    assert unknown(*events, expected=ExpectedIdentity("other"))[0] is Reason.IDENTITY_MISMATCH
 
 
 def test_a_unary_body_is_no_stream() -> None:

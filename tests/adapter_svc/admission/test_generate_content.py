@@ -45,15 +45,14 @@ def test_text_is_a_finish_thoughts_left_out() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        generated(groundingMetadata={}, urlContextMetadata={"urlMetadata": []}),
-        generated(groundingMetadata={"webSearchQueries": [], "groundingChunks": None}),
+        generated(groundingMetadata={}, urlContextMetadata={}),
         generated(groundingMetadata=None, safetyRatings=[], avgLogprobs=-0.1, index=ABSENT),
         generated(whole={"promptFeedback": {}, "error": None, "usageMetadata": {"toolUsePromptTokenCount": 0}}),
         generated(whole={"promptFeedback": {"blockReason": None, "safetyRatings": []}, "createTime": "x"}),
         generated(whole={"usageMetadata": ABSENT}),
-        generated({"text": "ok", "thought": None, "unknown": {}}),
+        generated({"text": "ok", "thought": False, "unknown": {}}),
         generated({"text": "ok"}, {"thoughtSignature": "c2ln"}, {"thoughtSignature": "c2ln", "thought": True}),
-        generated(part_of_call(willContinue=False, partialArgs=[])),
+        generated(part_of_call(willContinue=False)),
     ],
 )
 def test_what_says_nothing_changes_nothing(body: dict[str, Any]) -> None:

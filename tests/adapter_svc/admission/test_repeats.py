@@ -3,15 +3,15 @@
 import pytest
 
 from adapter_svc.admission.limits import DEFAULT_LIMITS
-from adapter_svc.admission.repeats import keep_first, same_json, sorted_object
+from adapter_svc.admission.repeats import Kept, same_json, sorted_object
 from adapter_svc.admission.verdict import Inadmissible, Reason
 
 
 def kept(*given: dict[str, bytes], names: tuple[str, ...] | None = None) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    found = Kept()
     for one in given:
-        keep_first(found, one, DEFAULT_LIMITS, "event 7", names)
-    return found
+        found.add(one, DEFAULT_LIMITS, "event 7", names)
+    return found.raw
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,8 @@ def kept(*given: dict[str, bytes], names: tuple[str, ...] | None = None) -> dict
         (b'"x"', b'""', b'"x"'),
         (b'"x"', b"null", b'"x"'),
         (b'"\\u0078"', b'"x"', b'"\\u0078"'),
-        (b"null", b'""', b"null"),
+        (b"null", b'""', b'""'),
+        (b'""', b"null", b'""'),
     ],
 )
 def test_an_equal_value_or_one_that_says_nothing_is_fine(first: bytes, second: bytes, stays: bytes) -> None:

@@ -212,8 +212,8 @@ def test_an_item_that_is_not_complete_is_not_admitted(status: str, reason: Reaso
     assert failure(body({**REASONING, "status": status}, a_call())) == (reason, "/output/0/status")
 
 
-def test_an_item_needs_no_status_and_empty_details_say_nothing() -> None:
-    assert judge(body(a_message(status=ABSENT), incomplete_details={})).verdict == TextFinish("all done")
+def test_an_item_needs_no_status_and_null_details_say_nothing() -> None:
+    assert judge(body(a_message(status=ABSENT), incomplete_details=None)).verdict == TextFinish("all done")
     assert isinstance(judge(body(a_call(status=None), object="other")).verdict, Action)
 
 

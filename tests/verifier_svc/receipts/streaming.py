@@ -92,7 +92,8 @@ def responses(body: Body) -> Iterator[bytes]:
     begun = {**body, "status": "in_progress", "output": [], "incomplete_details": None}
     yield typed("response.created", response=begun)
     for index, item in enumerate(body.get("output") or []):
-        yield typed("response.output_item.added", output_index=index, item={})
+        begun = {name: item[name] for name in ("id", "type") if name in item}
+        yield typed("response.output_item.added", output_index=index, item=begun)
         for number, part in enumerate(item.get("content") or []):
             if item["type"] == "message" and part["type"] == "output_text":
                 for piece in pieces(part["text"]):

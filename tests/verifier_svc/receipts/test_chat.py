@@ -395,8 +395,10 @@ def test_a_cost_that_is_longer_than_any_amount_is_not_reported() -> None:
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
-        ({"prompt_tokens": 2**63, "completion_tokens": 1}, Usage(None, 1)),
-        ({"prompt_tokens": True, "completion_tokens": -1}, Usage()),
+        ({"prompt_tokens": 2**63, "completion_tokens": 1}, Usage(None, 1, is_consistent=False)),
+        ({"prompt_tokens": True, "completion_tokens": -1}, Usage(is_consistent=False)),
+        ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 4}, Usage(9, cache_read=4)),
+        ({"prompt_tokens": 9, "num_cached_tokens": None, "cached_tokens": 3}, Usage(9, cache_read=3)),
         ({"prompt_tokens": 1}, Usage(1)),
         ({}, Usage()),
         (None, None),

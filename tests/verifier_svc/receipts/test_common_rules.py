@@ -98,10 +98,12 @@ def test_4_identity(wire: WireFormat) -> None:
 
 
 @every
-def test_4_only_chat_completions_name_a_provider(wire: WireFormat) -> None:
+def test_4_the_formats_of_gateways_name_a_provider(wire: WireFormat) -> None:
     asked = Expectation(provider_name="Acme")
-    if wire is CHAT:
+    if wire in (CHAT, RESPONSES):
         assert unknown(wire, TEXTS[wire], asked) == (Reason.IDENTITY_MISSING, "/provider")
+        assert unknown(wire, {**TEXTS[wire], "provider": "B"}, asked) == (Reason.IDENTITY_MISMATCH, "/provider")
+        assert judge(wire, {**TEXTS[wire], "provider": "Acme"}, asked) == TextFinish("Done.")
     else:
         assert judge(wire, TEXTS[wire], asked) == TextFinish("Done.")
 
@@ -141,7 +143,7 @@ def test_what_goes_back_is_byte_for_byte(wire: WireFormat) -> None:
     }
     frames = {
         CHAT: b'{"model":"m","choices":[{"finish_reason":"stop","message": %s }]}',
-        MESSAGES: b'{"model":"m","role":"assistant","stop_reason":"end_turn","content": %s }',
+        MESSAGES: b'{"model":"m","type":"message","role":"assistant","stop_reason":"end_turn","content": %s }',
         RESPONSES: b'{"model":"m","status":"completed","output": %s }',
         GENERATE: b'{"modelVersion":"m","candidates":[{"finishReason":"STOP","content": %s }]}',
     }
@@ -153,7 +155,8 @@ def test_what_goes_back_is_byte_for_byte(wire: WireFormat) -> None:
 @every
 def test_a_cost_is_reported_as_it_is_spelled(wire: WireFormat) -> None:
     reported = having(TEXTS[wire], "usage", {**TEXTS[wire].get("usage", {}), "cost": 1.25e-05})
-    assert bodies.decoded(wire, reported).reported_cost == "1.25e-05"
+    spelled = "1.25e-05" if wire in (CHAT, RESPONSES) else None
+    assert bodies.decoded(wire, reported).reported_cost == spelled
     stream = streamed(wire.value, reported)
-    assert bodies.decoded(wire, stream, streamed=True).reported_cost == "1.25e-05"
+    assert bodies.decoded(wire, stream, streamed=True).reported_cost == spelled
     assert bodies.decoded(wire, having(reported, "usage", "is_byok", True)).reported_cost is None

@@ -105,8 +105,20 @@ def test_7_texts_are_joined_and_thoughts_are_none() -> None:
 
 def test_7_a_text_stop_with_a_call_is_ambiguous() -> None:
     assert unknown(message(text_block(), tool_use())) == (Reason.AMBIGUOUS_TERMINATION, "/content/1")
-    assert judge(message(text_block(), tool_use()), LENIENT) == Action("wait", {}, "toolu_1")
-    assert unknown(message(tool_use(), tool_use()), LENIENT) == (Reason.MULTIPLE_TOOL_CALLS, "/content")
+    assert unknown(message(text_block(), tool_use()), LENIENT) == (Reason.AMBIGUOUS_TERMINATION, "/content/1")
+
+
+def test_5_the_type_is_message() -> None:
+    for odd in (None, "", "completion"):
+        assert unknown({**message(), "type": odd}) == (Reason.INVALID_MESSAGE, "/type")
+
+
+def test_a_container_and_a_programs_call_are_the_providers_doing() -> None:
+    assert unknown({**message(), "container": {"id": "c"}}) == (Reason.SERVER_TOOL_USED, "/container")
+    for caller in ({"type": "code_execution_20250825"}, {}):
+        call = {**tool_use(), "caller": caller}
+        assert unknown(calling(call)) == (Reason.SERVER_TOOL_USED, "/content/0/caller")
+    assert isinstance(judge(calling({**tool_use(), "caller": {"type": "direct"}})), Action)
 
 
 def test_8_exactly_one_call() -> None:

@@ -94,9 +94,19 @@ def test_generated_counts_that_contradict_one_another() -> None:
 def test_what_is_no_count_is_absent_and_not_zero(odd: Any) -> None:
     names = ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens")
     for reader in READERS["usage"]:
-        assert reader({"usage": dict.fromkeys(names, odd)}) == Usage()
+        assert reader({"usage": dict.fromkeys(names, odd)}) == Usage(is_consistent=odd is None)
     google = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount")
-    assert generate_usage({"usageMetadata": dict.fromkeys(google, odd)}) == Usage()
+    assert generate_usage({"usageMetadata": dict.fromkeys(google, odd)}) == Usage(is_consistent=odd is None)
+
+
+@pytest.mark.parametrize("name", ["cache_read_input_tokens", "cache_creation_input_tokens"])
+def test_a_sum_with_an_unreadable_part_is_not_known(name: str) -> None:
+    usage = {"input_tokens": 1, "output_tokens": 2, name: -1}
+    assert messages_usage({"usage": usage}) == Usage(None, 2, is_consistent=False)
+    assert messages_usage({"usage": {**usage, "input_tokens": 2**63 - 1, name: 1}}) is not None
+    assert generate_usage({"usageMetadata": {"promptTokenCount": 2**63 - 1, "toolUsePromptTokenCount": 1}}) == Usage(
+        is_consistent=False
+    )
 
 
 @pytest.mark.parametrize("odd", [None, 7, "x", []])

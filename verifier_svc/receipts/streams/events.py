@@ -1,7 +1,7 @@
 """Server-sent events out of bytes (HTML Living Standard, 9.2.6, Interpreting an event stream).
 
-Stricter in one thing: data that is not UTF-8 is refused where it is read, not replaced. A block that no blank line ends
-was cut and is no event.
+Stricter than a browser: the whole is UTF-8 and has no byte-order mark. The end of the input inside an event, or inside
+the CR LF that ends one in a stream that has others, is a cut. Both are found before any event is looked at.
 """
 
 import re
@@ -35,16 +35,19 @@ class Event:
     @property
     def is_done(self) -> bool:
         """Whether it is the end marker of a stream of chat completions."""
-        return self.data.strip(b" ") == DONE
+        return self.data == DONE
 
 
 def read_events(body: bytes, limits: Limits) -> list[Event]:
-    """The events of a whole stream; raises Inadmissible where it is longer than a body may be."""
+    """The events of a whole stream; raises Inadmissible where it is longer than a body may be, no text or cut."""
     if len(body) > limits.max_bytes:
         raise Inadmissible(Reason.LIMIT_EXCEEDED)
+    if body.startswith(_BOM) or not _is_text(body):
+        raise Inadmissible(Reason.MALFORMED_JSON)
     events: list[Event] = []
     name, data = b"", list[bytes]()
-    for line in _LINE_END.split(body.removeprefix(_BOM))[:-1]:
+    *lines, rest = _LINE_END.split(body)
+    for line in lines:
         if not line:
             if data:
                 events.append(Event(len(events) + 1, name.decode("utf-8", "replace"), b"\n".join(data)))
@@ -56,7 +59,19 @@ def read_events(body: bytes, limits: Limits) -> list[Event]:
             data.append(value)
         elif field == b"event":
             name = value
+    if rest or data or name:
+        raise incomplete(events)
+    if body.endswith(b"\r") and b"\r\n" in body:
+        raise Inadmissible(Reason.STREAM_INCOMPLETE, f"event {len(events)}")
     return events
+
+
+def _is_text(body: bytes) -> bool:
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def event_object(event: Event, limits: Limits) -> dict[str, Any]:
@@ -73,8 +88,8 @@ def event_object(event: Event, limits: Limits) -> dict[str, Any]:
 
 
 def incomplete(events: Sequence[Event]) -> Inadmissible:
-    """The stream ended too early, after these events."""
-    return Inadmissible(Reason.STREAM_INCOMPLETE, events[-1].place if events else "")
+    """The stream ended too early, after these events: the place is the event that should have come."""
+    return Inadmissible(Reason.STREAM_INCOMPLETE, f"event {len(events) + 1}")
 
 
 def contradiction(event: Event) -> Inadmissible:

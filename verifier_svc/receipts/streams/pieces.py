@@ -3,6 +3,7 @@ answer)."""
 
 import json
 from dataclasses import dataclass, field
+from typing import Any
 
 from countersign.kit.canonical import canonical_json
 from verifier_svc.receipts.schema import equal
@@ -13,36 +14,54 @@ _NULL = b"null"
 _SAYS_NOTHING = (_NULL, b'""')
 
 
-def settled(known: bytes | None, new: bytes, event: Event) -> bytes:
-    """The one value of a member that is repeated; raises Inadmissible where `new` contradicts what is known.
-
-    Null and the empty text say nothing, null less than the empty text; what is equal as JSON is a repeat.
-    """
-    if known in (None, _NULL) or (known in _SAYS_NOTHING and new not in _SAYS_NOTHING):
-        return new
-    if new == known or new in _SAYS_NOTHING or equal(json.loads(known), json.loads(new)):
-        return known
-    raise contradiction(event)
-
-
 @dataclass(slots=True)
 class ObjectPieces:
-    """An object that grows: `joined` names the texts that come in pieces; arrays grow too where `grows_arrays`."""
+    """An object that grows: `joined` names the texts that come in pieces; arrays grow too where `grows_arrays`.
 
-    joined: frozenset[str]
+    One member is one kind of value: beside a piece of text or an array, anything of another kind that says something is
+    a contradiction.
+    """
+
+    joined: frozenset[str] = frozenset()
     grows_arrays: bool = False
     whole: dict[str, bytes] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
     texts: dict[str, list[str]] = field(default_factory=dict)
     arrays: dict[str, list[bytes]] = field(default_factory=dict)
 
     def add(self, name: str, raw: bytes, event: Event) -> None:
         """Take one member in; raises Inadmissible where it contradicts an earlier one."""
         if name in self.joined and raw[:1] == b'"':
-            self.texts.setdefault(name, []).append(json.loads(raw))
+            self.texts.setdefault(name, []).extend([json.loads(raw)] if raw != b'""' else [])
         elif self.grows_arrays and raw[:1] == b"[":
             self.arrays.setdefault(name, []).extend(raw_elements(raw))
         else:
-            self.whole[name] = settled(self.whole.get(name), raw, event)
+            self._settle(name, raw, event)
+        if self._is_mixed(name):
+            raise contradiction(event)
+
+    def _settle(self, name: str, raw: bytes, event: Event) -> None:
+        """Keep the one value of a member that is repeated.
+
+        Null and the empty text say nothing, null less than the empty text; what is equal as JSON is a repeat. The value
+        that is kept is read once, however often it is repeated.
+        """
+        known = self.whole.get(name, _NULL)
+        if known == _NULL or (known in _SAYS_NOTHING and raw not in _SAYS_NOTHING):
+            self.whole[name] = raw
+        elif raw != known and raw not in _SAYS_NOTHING:
+            if name not in self.values:
+                self.values[name] = json.loads(known)
+            if not equal(self.values[name], json.loads(raw)):
+                raise contradiction(event)
+
+    def _is_mixed(self, name: str) -> bool:
+        kinds = (not self.is_silent(name), bool(self.texts.get(name)), name in self.arrays)
+        return sum(kinds) > 1
+
+    def is_silent(self, name: str) -> bool:
+        """Whether no value of a kind that does not grow says anything."""
+        return self.whole.get(name, _NULL) in _SAYS_NOTHING
 
     def add_all(self, raw: bytes, event: Event) -> None:
         """Take every member of an object in."""
@@ -50,12 +69,14 @@ class ObjectPieces:
             self.add(name, value, event)
 
     def members(self) -> dict[str, bytes]:
-        """What came so far, as JSON texts; a value of another kind stands before pieces, null does not."""
-        grown = {
-            **{name: written_array(elements) for name, elements in self.arrays.items()},
+        """What came so far, as JSON texts: of an array or value and what says nothing, the former."""
+        said = {name: raw for name, raw in self.whole.items() if raw not in _SAYS_NOTHING}
+        return {
+            **self.whole,
             **{name: canonical_json("".join(texts)) for name, texts in self.texts.items()},
+            **{name: written_array(elements) for name, elements in self.arrays.items()},
+            **said,
         }
-        return {**self.whole, **{name: raw for name, raw in grown.items() if self.whole.get(name, _NULL) == _NULL}}
 
     def write(self) -> bytes:
         """The object so far."""

@@ -60,16 +60,13 @@ def test_pieces_are_joined() -> None:
 @pytest.mark.parametrize("events", [TEXT, CALL])
 def test_a_cut_stream_is_incomplete(events: tuple[bytes, ...]) -> None:
     for count in range(len(events)):
-        assert unknown(*events[:count]) == (Reason.STREAM_INCOMPLETE, f"event {count}" if count else "")
-        assert unknown(*events[:count], events[count][:-1]) == (
-            Reason.STREAM_INCOMPLETE,
-            f"event {count}" if count else "",
-        )
+        assert unknown(*events[:count]) == (Reason.STREAM_INCOMPLETE, f"event {count + 1}")
+        assert unknown(*events[:count], events[count][:-1]) == (Reason.STREAM_INCOMPLETE, f"event {count + 1}")
 
 
 def test_a_body_that_is_no_stream_is_incomplete() -> None:
-    assert unknown(b'{"error":{"message":"x"}}') == (Reason.STREAM_INCOMPLETE, "")
-    assert unknown(json.dumps({"choices": []}).encode() + b"\n\n") == (Reason.STREAM_INCOMPLETE, "")
+    assert unknown(b'{"error":{"message":"x"}}') == (Reason.STREAM_INCOMPLETE, "event 1")
+    assert unknown(json.dumps({"choices": []}).encode() + b"\n\n") == (Reason.STREAM_INCOMPLETE, "event 1")
 
 
 def test_a_clean_end_without_a_reason_is_another_thing_than_a_cut() -> None:
@@ -165,8 +162,9 @@ def test_calls_are_told_apart_by_their_index_and_never_by_guessing() -> None:
     assert unknown(*alone[:2], *alone[1:])[0] is Reason.MULTIPLE_TOOL_CALLS
     fragment = chunk({"tool_calls": [{"function": {"arguments": FINISH}}]})
     assert unknown(START, NAMED, fragment, *CALL[-2:])[0] is Reason.MULTIPLE_TOOL_CALLS
-    for odd in (True, 0.0, "0"):
-        assert unknown(*CALL[:2], chunk(call(index=odd)), *CALL[2:])[0] is Reason.MULTIPLE_TOOL_CALLS
+    for odd in (True, 0.0, "0", -1):
+        found = unknown(*CALL[:2], chunk(call(index=odd)), *CALL[2:])
+        assert found == (Reason.STREAM_CONTRADICTION, "event 3")
 
 
 def test_arguments_that_end_early_are_malformed() -> None:
@@ -184,7 +182,7 @@ def test_two_choices_are_two() -> None:
 @pytest.mark.parametrize(
     ("odd", "expected"),
     [
-        (chunk({"content": 5}), Reason.INVALID_MESSAGE),
+        (chunk({"content": 5}), Reason.STREAM_CONTRADICTION),
         (chunk({"tool_calls": "x"}), Reason.INVALID_MESSAGE),
         (chunk("x"), Reason.INVALID_MESSAGE),
         (event({"choices": {}}), Reason.INVALID_CHOICES),
@@ -204,7 +202,8 @@ def test_an_odd_call_is_judged_as_the_unary_form_would_be() -> None:
     assert unknown(START, odd, *CALL[-2:]) == (Reason.INVALID_TOOL_CALL, "/choices/0/message/tool_calls/0")
     named = chunk(call(id="call_1", function="x"))
     assert unknown(START, named, *CALL[-2:])[0] is Reason.INVALID_TOOL_CALL
-    assert unknown(START, named, chunk(call(function={"name": "wait"})), *CALL[-2:])[0] is Reason.INVALID_TOOL_CALL
+    again = unknown(START, named, chunk(call(function={"name": "wait"})), *CALL[-2:])
+    assert again == (Reason.STREAM_CONTRADICTION, "event 3")
     named = chunk(call(id="call_1", function={"name": "wait", "arguments": 5}))
     assert unknown(START, named, *CALL[-2:])[0] is Reason.MALFORMED_ARGUMENTS
 

@@ -45,7 +45,7 @@ def test_parts_are_kept_apart_and_usage_is_the_last() -> None:
 @pytest.mark.parametrize("events", [TEXT, CALL])
 def test_a_cut_stream_is_incomplete(events: tuple[bytes, ...]) -> None:
     for count in range(len(events)):
-        place = f"event {count}" if count else ""
+        place = f"event {count + 1}"
         assert unknown(*events[:count]) == (Reason.STREAM_INCOMPLETE, place)
         assert unknown(*events[:count], events[count][:-1]) == (Reason.STREAM_INCOMPLETE, place)
 
@@ -53,7 +53,7 @@ def test_a_cut_stream_is_incomplete(events: tuple[bytes, ...]) -> None:
 def test_a_blocked_prompt_is_whole() -> None:
     blocked = event({"modelVersion": "m-1", "promptFeedback": {"blockReason": "SAFETY"}})
     assert unknown(blocked) == (Reason.FILTERED, "/promptFeedback/blockReason")
-    assert unknown(event({"modelVersion": "m-1"})) == (Reason.STREAM_INCOMPLETE, "event 1")
+    assert unknown(event({"modelVersion": "m-1"})) == (Reason.STREAM_INCOMPLETE, "event 2")
 
 
 @pytest.mark.parametrize("broken", [event({"error": {"code": 503}}), event({}, "error")])
@@ -82,16 +82,35 @@ def test_a_stop_in_every_chunk_cannot_be_told_from_a_cut() -> None:
     assert unknown(*every) == (Reason.STREAM_CONTRADICTION, "event 2")
 
 
-def test_equal_repeats_and_what_says_nothing_are_fine() -> None:
-    late = event({"modelVersion": "", "usageMetadata": {"promptTokenCount": 11, "candidatesTokenCount": 1}})
-    found = read(*CALL, chunk({"text": ""}, finishReason="STOP"), chunk(finishReason=None), late)
-    assert (found.verdict, found.usage) == (Action("wait", {}, "g1"), Usage(11, 1))
+@pytest.mark.parametrize("late", [chunk({"text": ""}, finishReason="STOP"), chunk(finishReason=None), event({})])
+def test_nothing_comes_after_the_last_chunk(late: bytes) -> None:
+    assert unknown(*CALL, late) == (Reason.STREAM_CONTRADICTION, "event 4")
+    blocked = event({"modelVersion": "m-1", "promptFeedback": {"blockReason": "SAFETY"}})
+    assert unknown(blocked, late) == (Reason.STREAM_CONTRADICTION, "event 2")
+
+
+def test_what_must_be_the_same_in_every_chunk() -> None:
+    for first, second in (({"safetyRatings": []}, {}), ({}, {"blockReason": "SAFETY"})):
+        events = (event({"promptFeedback": first}), event({"promptFeedback": second}))
+        assert unknown(*events, *CALL) == (Reason.STREAM_CONTRADICTION, "event 2")
+    same = event({"modelVersion": "", "promptFeedback": {"a": 1.0}})
+    assert read(event({"promptFeedback": {"a": 1}}), same, *CALL).verdict == Action("wait", {}, "g1")
+
+
+def test_counts_are_those_of_the_last_chunk_or_none() -> None:
+    last = event({"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]})
+    assert (read(*CALL[:-1], last).verdict, read(*CALL[:-1], last).usage) == (Action("wait", {}, "g1"), None)
 
 
 def test_two_candidates_are_two() -> None:
     other = chunk({"text": "x"}, index=1, finishReason="STOP")
-    assert unknown(*CALL, other) == (Reason.INVALID_CHOICES, "/candidates")
-    assert unknown(*CALL, chunk({"text": "x"}, index=1)) == (Reason.STREAM_INCOMPLETE, "event 4")
+    assert unknown(other, *CALL) == (Reason.INVALID_CHOICES, "/candidates")
+    assert unknown(*CALL[:-1], chunk({"text": "x"}, index=1)) == (Reason.STREAM_INCOMPLETE, "event 4")
+
+
+def test_an_empty_reason_is_a_reason() -> None:
+    found = unknown(*CALL[:-1], chunk(finishReason=""))
+    assert found == (Reason.UNRECOGNIZED_STOP_REASON, "/candidates/0/finishReason")
 
 
 def test_metadata_of_a_tool_is_not_lost_in_a_later_chunk() -> None:

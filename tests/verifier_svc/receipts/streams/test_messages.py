@@ -88,23 +88,28 @@ def test_the_delta_takes_the_place_of_the_first_counts() -> None:
 
 @pytest.mark.parametrize("odd", [None, "x", []])
 def test_usage_of_another_form_is_absent(odd: Any) -> None:
-    uncounted = typed("message_delta", delta={"stop_reason": "tool_use"}, usage=odd)
+    uncounted = typed("message_delta", delta={"stop_reason": "tool_use"})
     found = read(begun(usage=odd), *CALL[1:6], uncounted, STOP)
     assert (found.verdict, found.usage) == (Action("finish", {"claim": "saved"}, "toolu_1"), None)
+    if odd is not None:
+        contrary = typed("message_delta", delta={"stop_reason": "tool_use"}, usage=odd)
+        assert unknown(*CALL[:6], contrary, STOP) == (Reason.STREAM_CONTRADICTION, "event 7")
 
 
 @pytest.mark.parametrize("events", [TEXT, CALL])
 def test_a_cut_stream_is_incomplete(events: tuple[bytes, ...]) -> None:
     for count in range(len(events)):
-        place = f"event {count}" if count else ""
+        place = f"event {count + 1}"
         assert unknown(*events[:count]) == (Reason.STREAM_INCOMPLETE, place)
         assert unknown(*events[:count], events[count][:-1]) == (Reason.STREAM_INCOMPLETE, place)
 
 
 def test_an_end_marker_without_the_message_or_before_a_blocks_end() -> None:
-    assert unknown(STOP) == (Reason.STREAM_INCOMPLETE, "event 1")
+    assert unknown(STOP) == (Reason.STREAM_CONTRADICTION, "event 1")
     assert unknown(*CALL[:5], *CALL[6:]) == (Reason.STREAM_INCOMPLETE, "event 7")
-    assert unknown(*CALL[:6], STOP) == (Reason.MISSING_STOP_REASON, "/stop_reason")
+    assert unknown(*CALL[:6], STOP) == (Reason.STREAM_INCOMPLETE, "event 7")
+    assert unknown(*CALL[:6], ended(None), STOP) == (Reason.MISSING_STOP_REASON, "/stop_reason")
+    assert unknown(*CALL[:6], ended(""), STOP) == (Reason.UNRECOGNIZED_STOP_REASON, "/stop_reason")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +148,12 @@ def test_an_error_after_a_finished_call_runs_nothing(broken: bytes) -> None:
         (7, ended(None)[:-3] + b',"usage":{}}\n\n'),
         (7, block(1, **USE)),
         (8, ended("tool_use")),
-        (8, begun()),
+        (8, PING),
+        (8, typed("message_stop", x=1)),
+        (3, typed("content_block_start", index=1.0, content_block={})),
+        (6, typed("message_delta", delta={"content": [1]})),
+        (6, typed("message_delta")),
+        (1, event({})),
     ],
 )
 def test_what_contradicts_itself(position: int, contrary: bytes) -> None:
@@ -165,7 +175,7 @@ def test_a_message_begins_without_content() -> None:
 
 
 def test_equal_repeats_are_fine() -> None:
-    events = (CALL[0], *CALL[:2], *CALL[1:6], CALL[5], *CALL[6:7], CALL[6], *CALL[7:], PING, STOP)
+    events = (CALL[0], *CALL[:2], *CALL[1:6], CALL[5], *CALL[6:7], CALL[6], *CALL[7:], STOP)
     assert read(*events).verdict == Action("finish", {"claim": "saved"}, "toolu_1")
 
 
@@ -175,12 +185,16 @@ def test_equal_repeats_are_fine() -> None:
         typed("message_start"),
         typed("message_start", message=[]),
         typed("content_block_start", index=0),
-        typed("content_block_start", index=0, content_block="x"),
     ],
 )
 def test_what_cannot_be_put_together(odd: bytes) -> None:
     position = 0 if b"message_start" in odd else 1
-    assert unknown(*CALL[:position], odd) == (Reason.INVALID_MESSAGE, f"event {position + 1}")
+    assert unknown(*CALL[:position], odd) == (Reason.STREAM_CONTRADICTION, f"event {position + 1}")
+
+
+def test_a_block_of_another_form_is_judged_as_the_unary_form_would_be() -> None:
+    odd = typed("content_block_start", index=0, content_block="x")
+    assert unknown(CALL[0], odd, *CALL[2:]) == (Reason.INVALID_MESSAGE, "/content/0")
 
 
 @pytest.mark.parametrize(
@@ -194,11 +208,29 @@ def test_what_cannot_be_put_together(odd: bytes) -> None:
     ],
 )
 def test_a_delta_that_cannot_be_put_in(odd: bytes) -> None:
-    assert unknown(*CALL[:2], odd, *CALL[2:]) == (Reason.INVALID_MESSAGE, "event 3")
+    assert unknown(*CALL[:2], odd, *CALL[2:]) == (Reason.STREAM_CONTRADICTION, "event 3")
 
 
 def test_an_unknown_kind_of_event_is_nothing() -> None:
-    assert isinstance(read(*CALL[:3], typed("vendor_note", x=1), event({}), *CALL[3:]).verdict, Action)
+    assert isinstance(read(*CALL[:3], typed("vendor_note", x=1), *CALL[3:]).verdict, Action)
+
+
+def test_a_block_without_a_delta_keeps_its_bytes() -> None:
+    whole = b'{"type":"redacted_thinking", "data":"\\u0041","a":[ ]}'
+    first = b'data: {"type":"content_block_start","index":0,"content_block":' + whole + b"}\n\n"
+    more = (block(1, **USE), delta(1, "input_json_delta", partial_json='{"claim":"saved"}'), closed(1))
+    found = read(CALL[0], first, closed(0), *more, *CALL[6:])
+    assert found.continuation == (
+        b"[" + whole + b',{"id":"toolu_1","input":{"claim":"saved"},"name":"finish","type":"tool_use"}]'
+    )
+
+
+def test_the_input_that_a_block_began_with_is_a_placeholder_or_the_same() -> None:
+    for own, fits in (({}, True), (None, True), ({"claim": "saved"}, True), ({"claim": "unknown"}, False)):
+        found = bodies.judge(
+            WireFormat.MESSAGES, b"".join((CALL[0], block(0, **{**USE, "input": own}), *CALL[2:])), streamed=True
+        )
+        assert isinstance(found, Action) == fits
 
 
 @pytest.mark.parametrize("text", ['{"claim":', '{"claim":"saved","claim":"saved"}', "[]", '"x"', "{}{}"])
