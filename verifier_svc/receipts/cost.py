@@ -12,8 +12,12 @@ TOKENS_PER_PRICE = 10**6
 _DECIMAL = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 MAX_SPELLING = 64
 """The most characters of an amount's spelling; longer ones are not money."""
-_MAX_EXPONENT = 999
-"""An exponent beyond it, either way, is no amount of money; without it a short text could spell a gigantic number."""
+_MAX_MAGNITUDE = 400
+"""A first digit beyond this power of ten, either way, is no amount of money; without it a short text could spell a
+gigantic number."""
+
+
+_MOST_NANOS = 2**63 - 1
 
 
 _MOST_NANOS = 2**63 - 1
@@ -56,11 +60,13 @@ def exact_amount(text: str) -> Fraction | None:
     """The amount that `text` spells as a JSON number, None where it is not one or is absurdly long, large, fine or
     negative."""
     match = _DECIMAL.fullmatch(text) if len(text) <= MAX_SPELLING else None
-    if match is None or abs(int(match[4] or 0)) > _MAX_EXPONENT:
+    if match is None:
         return None
-    sign, whole, fraction, exponent = match.groups()
-    digits = Fraction(int(whole + (fraction or "")), 10 ** len(fraction or ""))
-    amount = digits * Fraction(10) ** int(exponent or 0)
+    sign, whole, fraction, power = match.groups()
+    digits, exponent = int(whole + (fraction or "")), int(power or 0) - len(fraction or "")
+    if abs(len(str(digits)) - 1 + exponent) > _MAX_MAGNITUDE:
+        return None
+    amount = digits * Fraction(10) ** exponent
     return None if sign and amount else amount
 
 

@@ -67,7 +67,9 @@ def streamed(wire: WireFormat, turn: int, tool: str, arguments: Any) -> tuple[by
     if wire is GENERATE:
         first = f'{{"modelVersion":"m-1","candidates":[{{"content":{{"role":"model","parts":[{PARTS[wire]}]}}}}]}}'
         return events(first, body.decode().replace(PARTS[wire] + ", ", "")), items
-    begun = '{"type":"message_start","message":{"role":"assistant","model":"m-1","content":[],"usage":%s}}'
+    begun = (
+        '{"type":"message_start","message":{"type":"message","role":"assistant","model":"m-1","content":[],"usage":%s}}'
+    )
     usage = body.decode().partition('"usage":')[2][:-1]
     text = json.dumps(arguments)
     block = {"type": "tool_use", "id": f"call-{turn}", "name": tool, "input": {}}
