@@ -15,11 +15,6 @@ MAX_SPELLING = 64
 _MAX_MAGNITUDE = 400
 """A first digit beyond this power of ten, either way, is no amount of money; without it a short text could spell a
 gigantic number."""
-
-
-_MOST_NANOS = 2**63 - 1
-
-
 _MOST_NANOS = 2**63 - 1
 
 
