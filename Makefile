@@ -17,7 +17,7 @@ test: $(VENV)/ready
 FUZZ_SECONDS ?= 40
 FUZZ_SEED ?= 1
 fuzz: $(VENV)/ready
-	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest tests/test_fuzz.py
+	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest tests/test_fuzz.py tests/test_bombs.py
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

@@ -1,36 +1,39 @@
-"""A study in every wire format, whole and streamed, through the real services (design/admission.md, Wire formats)."""
+"""Studies in every wire format, whole bodies and streams, through the real services (docs/formats.md, Conversation)."""
 
-import json
-import re
+import hashlib
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from countersign.kit.canonical import sha256
-from tests.integration.studies import Collected, Lab, open_lab
+from adapter_svc import admission as adapter
+from tests.integration.studies import COMPLETED, Collected, Lab, ending, open_lab, route, steps
+from tests.integration.test_scenarios import EVENT_TOOLS
+from tests.readers import ENVIRONMENT_TOOLS
+from verifier_svc.receipts.decode import decode
+from verifier_svc.receipts.slices import raw_elements
+from verifier_svc.receipts.wire import Answer, WireFormat
 
-FORMATS = ("chat_completions", "messages", "responses", "generate_content")
-FORMS = [(wire_format, streamed) for wire_format in FORMATS for streamed in (False, True)]
-POLICIES = ("alternative", "act-well", "truncate")
-OPAQUE = {
-    "chat_completions": b'"reasoning_details"',
-    "messages": b'"signature"',
-    "responses": b'"encrypted_content"',
-    "generate_content": b'"thoughtSignature"',
-}
-"""What the policy `alternative` sends along in each format, and wants back."""
-MEMBERS = {
-    "chat_completions": "message",
-    "messages": "content",
-    "responses": "output",
-    "generate_content": "content",
-}
-"""The member of an answer that goes back, of a responses answer item by item."""
+FORMS = [(wire, streamed) for wire in WireFormat for streamed in (False, True)]
+NO_PARAMETERS = ENVIRONMENT_TOOLS["wait"]
+TOOLS = {name: ENVIRONMENT_TOOLS["finish"] if name == "finish" else NO_PARAMETERS for name in EVENT_TOOLS}
+POLICIES = ("alternative", "act-well", "two-tools")
+"""One with odd opaque items in every answer, a good one and a bad one."""
 
 
-def name_of(policy: str, wire_format: str, streamed: bool) -> str:
-    return f"{policy}-{wire_format.replace('_', '-')}-{'streamed' if streamed else 'whole'}"
+def routes_of(lab: Lab, policy: str) -> list[dict[str, Any]]:
+    """A route to the scripted agent's policy in each form."""
+    return [
+        route(
+            f"{wire.value}-{'streamed' if streamed else 'whole'}",
+            f"http://{lab.agent.address}/v1",
+            model=f"scripted/{policy}",
+            wire_format=wire.value,
+            streamed=streamed,
+        )
+        for wire, streamed in FORMS
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -40,71 +43,87 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def collected(lab: Lab) -> Collected:
-    routes = [
-        {
-            **lab.scripted(policy, wire_format=wire_format, streamed=streamed, input_limit_bytes=60_000),
-            "name": name_of(policy, wire_format, streamed),
-        }
+def runs(lab: Lab) -> dict[str, Collected]:
+    return {
+        policy: lab.collect(
+            lab.plan(f"formats-{policy}", routes_of(lab, policy), template="window", world="need"),
+        )
         for policy in POLICIES
-        for wire_format, streamed in FORMS
-    ]
-    return lab.collect(lab.plan("formats", routes, max_in_flight=8))
+    }
 
 
-def episode(collected: Collected, policy: str, form: tuple[str, bool]) -> dict[str, Any]:
-    return collected.records[name_of(policy, *form)]
+def require_agreement(run: Collected) -> None:
+    """All eight routes have a record that the verifier agrees with, and the wire saw what the ledger has."""
+    assert run.exit_status == 0, run.errors
+    assert len(run.records) == len(FORMS)
+    for record in run.records.values():
+        assert (record["verification"]["agrees"], record["verification"]["differences"]) == (True, [])
+    sent = [call["request_digest"] for record in run.records.values() for call in record["calls"]]
+    assert sorted(run.wire) == sorted(sent)
+    assert run.report["money"]["adds_up"] is True
 
 
-def test_every_episode_is_verified_and_nothing_is_held(collected: Collected) -> None:
-    assert collected.exit_status == 0, collected.errors
-    assert [record["verification"]["agrees"] for record in collected.records.values()] == [True] * 24
-    assert collected.report["money"]["adds_up"]
-    assert collected.report["money"]["calls"]["held"] == 0
+def test_odd_opaque_items_go_back_to_the_byte_in_every_form(runs: dict[str, Collected]) -> None:
+    run = runs["alternative"]
+    require_agreement(run)
+    for record in run.records.values():
+        assert ending(record) == COMPLETED
+        assert [tool for _, tool, _ in steps(record)] == ["check_alternative", "use_alternative", "finish"]
+        assert len(record["calls"]) == 3
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: name_of("", *form))
-def test_a_form_changes_neither_events_nor_outcome(collected: Collected, form: tuple[str, bool]) -> None:
-    for policy in ("alternative", "act-well"):
-        plain = episode(collected, policy, ("chat_completions", False))
-        record = episode(collected, policy, form)
-        assert record["status"] == "completed"
-        assert (record["events"], record["outcome"]) == (plain["events"], plain["outcome"])
-    assert episode(collected, "truncate", form)["reason"] == "TRUNCATED"
+@pytest.mark.parametrize(("wire", "streamed"), FORMS)
+def test_a_continuation_has_the_same_digest_in_the_next_request(
+    lab: Lab, runs: dict[str, Collected], wire: WireFormat, streamed: bool
+) -> None:
+    run = runs["alternative"]
+    record = run.records[f"{wire.value}-{'streamed' if streamed else 'whole'}"]
+    calls = {call.call_id.hex(): call for call in lab.calls(run.study_id)}
+    receipts = [lab.receipt(calls[one["call_id"]]) for one in record["calls"]]
+    assert len(receipts) == 3
+    for answered, asked in pairwise(receipts):
+        found = decode(Answer(wire, answered.response, 200, streamed), TOOLS).continuation
+        assert found is not None
+        admitted = adapter.admit(
+            adapter.AdmissionRequest(
+                body=answered.response,
+                http_status=200,
+                wire_format=adapter.WireFormat(wire.value),
+                streamed=streamed,
+                expected=adapter.ExpectedIdentity(),
+                tools=tuple(adapter.OfferedTool.of(name, schema) for name, schema in TOOLS.items()),
+            )
+        ).continuation
+        assert admitted is not None
+        assert admitted.digest == hashlib.sha256(found).digest()
+        # The items of responses stand in the input one by one; in the other formats the whole stands in one place.
+        pieces = raw_elements(found) if wire is WireFormat.RESPONSES else [found]
+        joined = b",".join(pieces)
+        assert asked.request.count(joined) == 1
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: name_of("", *form))
-def test_what_the_model_sent_goes_back_to_the_byte(lab: Lab, collected: Collected, form: tuple[str, bool]) -> None:
-    record = episode(collected, "alternative", form)
-    calls = {call["turn"]: call["call_id"] for call in record["calls"]}
-    assert len(calls) == 3
-    stored = {call.call_id.hex(): lab.receipt(call) for call in lab.calls(collected.study_id)}
-    last = stored[calls[3]].request
-    assert last.count(OPAQUE[form[0]]) >= 2
-    assert sha256(last).hex() in collected.wire
-    if not form[1]:
-        for turn in (1, 2):
-            parts = opaque_parts(form[0], stored[calls[turn]].response)
-            assert [part for part in parts if part not in last] == []
-            assert parts
+def test_a_good_policy_is_the_same_in_every_form(runs: dict[str, Collected]) -> None:
+    run = runs["act-well"]
+    require_agreement(run)
+    first, *others = run.records.values()
+    assert first["status"] == "completed"
+    for record in others:
+        assert (steps(record), record["outcome"]) == (steps(first), first["outcome"])
 
 
-def opaque_parts(wire_format: str, response: bytes) -> list[bytes]:
-    """What an answer's next request must hold, cut out of the text by its place."""
-    text = response.decode()
-    found = re.search(rf'"{MEMBERS[wire_format]}"\s*:\s*', text)
-    assert found is not None
-    end = found.end() + whole(text[found.end() :])
-    if wire_format != "responses":
-        return [text[found.end() : end].encode()]
-    items, at = [], found.end() + 1
-    while (at := at + len(text[at:]) - len(text[at:].lstrip(" \n\t,"))) < end - 1:
-        size = whole(text[at:])
-        items.append(text[at : at + size].encode())
-        at += size
-    return items
-
-
-def whole(text: str) -> int:
-    """How many characters the JSON value at the text's start has."""
-    return json.JSONDecoder().raw_decode(text)[1]
+def test_a_bad_policy_is_refused_in_every_form(runs: dict[str, Collected]) -> None:
+    run = runs["two-tools"]
+    require_agreement(run)
+    places = {
+        "chat_completions": "/choices/0/message/tool_calls",
+        "messages": "/content",
+        "responses": "/output",
+        "generate_content": "/candidates/0/content/parts",
+    }
+    for (wire, streamed), where in ((form, places[form[0].value]) for form in FORMS):
+        record = run.records[f"{wire.value}-{'streamed' if streamed else 'whole'}"]
+        assert (record["status"], record["reason"], record["where"]) == (
+            "technical_unknown",
+            "MULTIPLE_TOOL_CALLS",
+            where,
+        )

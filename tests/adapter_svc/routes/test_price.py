@@ -157,3 +157,10 @@ def test_a_free_route_costs_nothing_unless_it_is_billed() -> None:
     assert cost_of_answer(a_route(), answer(USAGE)) == FREE
     assert cost_of_answer(a_route(), answer(USAGE, spelled_cost="0.00")) == FREE
     assert cost_of_answer(a_route(), answer(USAGE, spelled_cost="0.01")) == Cost("PROVIDER_REPORTED", "0.01")
+
+
+@pytest.mark.parametrize("reasoning", [-1, 1.5, "7", True, 201])
+def test_reasoning_that_cannot_be_read_or_is_above_the_output_is_no_bill(reasoning: Any) -> None:
+    details = {"completion_tokens_details": {"reasoning_tokens": reasoning}}
+    usage = {"prompt_tokens": 10, "completion_tokens": 200, **details}
+    assert cost_of_answer(priced(), answer(usage)) == UNKNOWN
