@@ -64,16 +64,16 @@ def _once(mounts: Sequence[str], environment: Mapping[str, str], folder: str, co
 def _root(mounts: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     """bwrap's arguments for a root of its own, everything in it read-only but what `mounts` binds."""
     command = ["bwrap", "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
-    for path in SYSTEM:
-        if Path(path).is_symlink():
-            command += ["--symlink", str(Path(path).readlink()), path]
-        elif Path(path).exists():
-            command += ["--ro-bind", path, path]
     seen = (INTERPRETER, PACKAGES.parents[2])
     # Folders on the way to what is mounted: anybody may pass.
     ways = [way for path in (*seen, Path(PREFIX), Path("/run/secrets"), Path("/var/lib/x"), Path("/etc/hosts")) for way in path.parents]
     for way in sorted(set(ways) - {Path("/")}):
         command += ["--perms", "0755", "--dir", str(way)]
+    for path in SYSTEM:
+        if Path(path).is_symlink():
+            command += ["--symlink", str(Path(path).readlink()), path]
+        elif Path(path).exists():
+            command += ["--ro-bind", path, path]
     for path in dict.fromkeys(map(str, seen)):
         command += ["--ro-bind", path, path]
     command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", *mounts, "--remount-ro", "/", "--clearenv"]
