@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/quickstart
 BENCH := .venv-bench
+LOCK = $(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
-.PHONY: demo test fuzz lint lock clean bench-admission
+.PHONY: demo test fuzz lint lock sbom audit clean bench-admission
 
 demo: $(VENV)/ready $(VENV)/local
 	$(BIN)/countersign collect studies/quickstart.toml --out $(RUN)
@@ -49,15 +50,29 @@ $(BENCH)/ready: requirements/dev.txt requirements/bench.txt $(VENV)/ready
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/bench.txt
 	touch $@
 
+# Tools that check deploy/ and list what is shipped: an environment of their own, nothing imports them.
+$(VENV)/deploy/ready: requirements/deploy.txt
+	$(PYTHON) -m venv $(VENV)/deploy
+	$(VENV)/deploy/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/deploy.txt
+	touch $@
+
+# What the images ship, as CycloneDX JSON.
+sbom: $(VENV)/deploy/ready
+	$(PYTHON) tools/sbom.py --tool $(VENV)/deploy/bin/cyclonedx-py --out build/sbom.json
+
+# Asks a vulnerability database about every pinned package: needs the network.
+audit: $(VENV)/deploy/ready
+	$(VENV)/deploy/bin/pip-audit --require-hashes --disable-pip -r requirements/report.txt
+
 # Run after a change of the dependencies in pyproject.toml.
 lock: $(VENV)/ready
-	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--no-emit-trusted-host --extra dev --extra inspect --extra observability --extra report \
-		--output-file requirements/dev.txt pyproject.toml
-	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--no-emit-trusted-host --output-file requirements/local.txt requirements/local.in
-	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--no-emit-trusted-host --output-file requirements/bench.txt requirements/bench.in
+	$(LOCK) --extra dev --extra inspect --extra observability --extra report --output-file requirements/dev.txt pyproject.toml
+	$(LOCK) --output-file requirements/local.txt requirements/local.in
+	$(LOCK) --output-file requirements/bench.txt requirements/bench.in
+	$(LOCK) --constraint requirements/dev.txt --output-file requirements/runtime.txt pyproject.toml
+	$(LOCK) --constraint requirements/dev.txt --extra report --output-file requirements/report.txt pyproject.toml
+	$(LOCK) --constraint requirements/dev.txt --output-file requirements/build.txt requirements/build.in
+	$(LOCK) --output-file requirements/deploy.txt requirements/deploy.in
 
 clean:
 	rm -rf $(VENV) $(BENCH) build dist runs

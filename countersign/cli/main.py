@@ -26,6 +26,7 @@ from countersign.cli.observing import OtlpEndpoint, traced
 from countersign.cli.output import say
 from countersign.cli.running import Interrupted
 from countersign.cli.showing import Ca, Certificate, Insecure, Key, TokenFile, shown_identity
+from countersign.kit.process import forbid_core_dumps
 from countersign.study.errors import StudyError
 from countersign.study.services import show
 
@@ -74,6 +75,7 @@ def _root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the process's exit status."""
+    forbid_core_dumps()
     try:
         result = app(
             args=None if arguments is None else list(arguments), prog_name="countersign", standalone_mode=False

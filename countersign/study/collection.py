@@ -85,6 +85,7 @@ class Collection:
     _verifiers: Replicas[VerifierServiceStub] = field(default_factory=Replicas)
     _queue: list[tuple[EpisodeOrder, Need]] = field(default_factory=list)
     _stopped_routes: set[str] = field(default_factory=set)
+    _last_adapter_failed: bool = False
     _halt: Halt | None = None
     _error: StudyError | None = None
     _differing: int = 0
@@ -175,9 +176,12 @@ class Collection:
         with self._adapters.least_busy() as replica:
             services = replace(self.services, adapter=replica.stub)
             record = await run_episode(services, order, self.interrupted, self.settle_seconds)
-        if record["stop_category"] == SERVICE_UNAVAILABLE and self._adapters.drop(replica):
+        if record["stop_category"] != SERVICE_UNAVAILABLE:
+            return record
+        if self._adapters.drop(replica):
             self.view.note(f"an adapter went away during {order.identity}: the others go on")
             return record if record["calls"] else None
+        self._last_adapter_failed = True
         return record
 
     async def _verify(self, order: EpisodeOrder, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,7 +211,7 @@ class Collection:
         category = record["stop_category"]
         if category == "interrupted":
             self._halt = self._halt or (Halt.INTERRUPTED if self.interrupted.is_set() else Halt.SERVICE)
-        if category == SERVICE_UNAVAILABLE and len(self._adapters.alive) == 1:
+        if category == SERVICE_UNAVAILABLE and self._last_adapter_failed:
             self._stop_for_service(
                 ServiceFailed("a service went away during an episode: start it, then run this again")
             )
