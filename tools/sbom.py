@@ -1,4 +1,4 @@
-"""The list of what the images ship, as CycloneDX JSON: `python tools/sbom.py --tool .venv/deploy/bin/cyclonedx-py --out FILE`.
+"""The list of what the images ship, as CycloneDX JSON: `make sbom`.
 
 It is made from requirements/report.txt, which pins everything of requirements/runtime.txt and what the command line's
 image has besides, each with its hashes. Equal pins give an equal file.

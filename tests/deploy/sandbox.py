@@ -56,7 +56,10 @@ def _copy(source: Path, target: Path) -> None:
 
 def _once(mounts: Sequence[str], environment: Mapping[str, str], folder: str, command: Sequence[str]) -> None:
     ran = subprocess.run(
-        [*_root(mounts, environment), "--chdir", folder, "--", *command], capture_output=True, text=True, timeout=SECONDS
+        [*_root(mounts, environment), "--chdir", folder, "--", *command],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
@@ -66,7 +69,11 @@ def _root(mounts: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     command = ["bwrap", "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     seen = (INTERPRETER, PACKAGES.parents[2])
     # Folders on the way to what is mounted: anybody may pass.
-    ways = [way for path in (*seen, Path(PREFIX), Path("/run/secrets"), Path("/var/lib/x"), Path("/etc/hosts")) for way in path.parents]
+    ways = [
+        way
+        for path in (*seen, Path(PREFIX), Path("/run/secrets"), Path("/var/lib/x"), Path("/etc/hosts"))
+        for way in path.parents
+    ]
     for way in sorted(set(ways) - {Path("/")}):
         command += ["--perms", "0755", "--dir", str(way)]
     for path in SYSTEM:

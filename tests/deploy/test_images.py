@@ -131,9 +131,7 @@ def test_a_service_is_nobody_and_may_nothing(running: dict[str, Running], target
     process = running[target].process
     assert process is not None
     inside = _descendants(process.pid)[-1]
-    status = dict(
-        line.split(":", 1) for line in Path(f"/proc/{inside}/status").read_text().splitlines() if ":" in line
-    )
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{inside}/status").read_text().splitlines() if ":" in line)
     user, _, group = image(target).user.partition(":")
     assert set(status["Uid"].split()) == {user}
     assert set(status["Gid"].split()) == {group}

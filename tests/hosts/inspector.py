@@ -15,7 +15,7 @@ from countersign.kit.money_wire import from_wire
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.ledger.v1.ledger_pb2_grpc import LedgerServiceStub
 
-CALL_SECONDS = 20
+CALL_SECONDS = 40.0
 STATES = ("charged", "reserved", "held", "resolved")
 
 

@@ -39,7 +39,7 @@ ROLES: dict[str, tuple[Role, ...]] = {
 PLAN = """
 name = "{name}"
 account = {{ id = "{name}", currency = "USD", grant = "{cap}" }}
-study = {{ cap = "{cap}", call_ceiling = "0.05", max_in_flight = {in_flight}, stop = "never" }}
+study = {{ cap = "{cap}", call_ceiling = "0.05", max_in_flight = {in_flight}, stop = "never", readiness = "waived" }}
 arms = [{{ name = "neutral", wording = "neutral" }}]
 messages = [{messages}]
 
