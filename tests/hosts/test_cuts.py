@@ -8,7 +8,7 @@ from tests.hosts.invariants import look
 from tests.hosts.network import cut, give_up_on, lose, refuse
 from tests.hosts.site import CALLS_PER_EPISODE, Site, Study
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 Open = Callable[..., Study]
 
 VERIFIED = {"differs": 0, "not_verified": 0}
