@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from countersign.adapter.v1 import adapter_pb2 as adapter
 from countersign.adapter.v1.adapter_pb2_grpc import AdapterServiceStub
 from countersign.kit.canonical import canonical_json
 from countersign.kit.channel import open_channel
@@ -359,3 +360,56 @@ def test_a_stop_does_not_replace_an_end_that_another_collector_kept(tmp_path: Pa
     assert store.keep(dict(end)) == end
     assert store.keep(dict(stop)) == end
     assert store.read("e") == end
+
+
+@dataclass
+class LosingAdapter:
+    """An adapter that goes away in the middle of its first call."""
+
+    fakes: f.Fakes
+
+    def RunEpisode(self, request: adapter.RunEpisodeRequest, timeout: float) -> "LostStream":
+        return LostStream([f.started(), f.called(self.fakes.adapter, request, 1, "RESERVED")])
+
+
+@dataclass
+class LostStream:
+    """A stream that ends without an end."""
+
+    messages: list[adapter.RunEpisodeResponse]
+
+    async def __aiter__(self) -> AsyncIterator[adapter.RunEpisodeResponse]:
+        for message in self.messages:
+            yield message
+
+    def cancel(self) -> None:
+        return None
+
+    def cancelled(self) -> bool:
+        return False
+
+
+async def test_an_adapter_lost_in_a_call_stops_its_episode_and_no_other(
+    fakes: f.Fakes, services: Services, tmp_path: Path
+) -> None:
+    prepared = await prepare(services, make_plan(), tmp_path, NOW)
+    lost: Any = LosingAdapter(fakes)
+    collection = Collection(
+        services=replace(services, adapter=lost, more_adapters=(services.adapter,)),
+        orders=prepared.orders({"r": "http://127.0.0.1:9/v1"}),
+        store=RecordStore(tmp_path / "records"),
+        account_id="lab",
+        stop="never",
+        max_in_flight=1,
+        interrupted=asyncio.Event(),
+        view=Watcher(),
+        settle_seconds=0.0,
+    )
+    assert await collection.run() == CollectionEnd(None, 0)
+    records = [json.loads(path.read_bytes()) for path in (tmp_path / "records").iterdir()]
+    assert sorted(record["status"] for record in records) == ["completed"] * 3 + ["stopped"]
+    (stopped,) = (record for record in records if record["status"] == "stopped")
+    assert (stopped["stop_category"], [call["state"] for call in stopped["calls"]]) == (
+        "service_unavailable",
+        ["RESERVED"],
+    )
