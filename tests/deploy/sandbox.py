@@ -67,6 +67,8 @@ def _once(mounts: Sequence[str], environment: Mapping[str, str], folder: str, co
 def _root(mounts: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     """bwrap's arguments for a root of its own, everything in it read-only but what `mounts` binds."""
     command = ["bwrap", "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    # First: the interpreter and the packages may lie in the machine's own /tmp.
+    command += ["--tmpfs", "/tmp"]
     seen = (INTERPRETER, PACKAGES.parents[2])
     # Folders on the way to what is mounted: anybody may pass.
     ways = [
@@ -83,7 +85,7 @@ def _root(mounts: Sequence[str], environment: Mapping[str, str]) -> list[str]:
             command += ["--ro-bind", path, path]
     for path in dict.fromkeys(map(str, seen)):
         command += ["--ro-bind", path, path]
-    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", *mounts, "--remount-ro", "/", "--clearenv"]
+    command += ["--proc", "/proc", "--dev", "/dev", *mounts, "--remount-ro", "/", "--clearenv"]
     for name, value in environment.items():
         command += ["--setenv", name, value]
     return command
