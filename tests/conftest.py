@@ -4,6 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No test of ours is timed: a busy machine makes no example wrong.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
