@@ -49,8 +49,7 @@ def render(manifest: Mapping[str, Any], analysis: Mapping[str, Any], episodes: S
 def _grouped(episodes: Sequence[Episode]) -> list[tuple[str, list[Episode]]]:
     groups: dict[str, list[Episode]] = {}
     for episode in episodes:
-        names = episode.names
-        groups.setdefault(f"{names['route']} / {names['template']} / {names['arm']}", []).append(episode)
+        groups.setdefault(stratum_name(episode.names), []).append(episode)
     return list(groups.items())
 
 
