@@ -17,7 +17,7 @@ test:
 
 from collections.abc import Iterator
 
-from adapter_svc.admission.chat_stops import StopClass, classify
+from adapter_svc.admission.chat_stops import classify
 from adapter_svc.admission.request import AdmissionRequest, Allowance
 from adapter_svc.admission.rules import (
     JsonObject,
@@ -32,6 +32,7 @@ from adapter_svc.admission.rules import (
     require_provider,
     require_unseen,
 )
+from adapter_svc.admission.stop_table import StopClass
 from adapter_svc.admission.strict_json import JsonValue
 from adapter_svc.admission.verdict import Action, Inadmissible, Reason, TextFinish
 

@@ -1,18 +1,7 @@
 """The closed stop-reason tables of chat_completions, as data (design/admission.md, Wire formats)."""
 
-from collections.abc import Mapping
-from enum import Enum
-from typing import TypeVar
-
+from adapter_svc.admission.stop_table import StopClass, look_up
 from adapter_svc.admission.verdict import Inadmissible, Reason
-
-
-class StopClass(Enum):
-    """What an admissible stop reason says of the message."""
-
-    TEXT = "TEXT"
-    TOOL = "TOOL"
-
 
 FINISH_REASONS: dict[str, StopClass | Reason] = {
     "stop": StopClass.TEXT,
@@ -61,8 +50,6 @@ NATIVE_REASONS: dict[str, frozenset[StopClass] | Reason] = {
 }
 """`native_finish_reason`: what the gateway's provider said, in that provider's own format."""
 
-Entry = TypeVar("Entry")
-
 _FINISH = "/choices/0/finish_reason"
 _NATIVE = "/choices/0/native_finish_reason"
 
@@ -73,22 +60,14 @@ def classify(finish: object, native: object) -> StopClass:
     Raises Inadmissible with the class of a reason that is not admissible, and `PROVIDER_ERROR` where the
     native reason contradicts the gateway's without a class of its own.
     """
-    normalised = _lookup(FINISH_REASONS, finish, _FINISH)
+    normalised = look_up(FINISH_REASONS, finish, _FINISH)
     if native is None:
         if isinstance(normalised, Reason):
             raise Inadmissible(normalised, _FINISH)
         return normalised
-    believed = _lookup(NATIVE_REASONS, native, _NATIVE)
+    believed = look_up(NATIVE_REASONS, native, _NATIVE)
     if isinstance(believed, Reason):
         raise Inadmissible(believed, _FINISH if believed is normalised else _NATIVE)
     if isinstance(normalised, Reason) or normalised not in believed:
         raise Inadmissible(Reason.PROVIDER_ERROR, _NATIVE)
     return normalised
-
-
-def _lookup(table: Mapping[str, Entry], value: object, where: str) -> Entry:
-    if value is None:
-        raise Inadmissible(Reason.MISSING_STOP_REASON, where)
-    if not isinstance(value, str) or value not in table:
-        raise Inadmissible(Reason.UNRECOGNIZED_STOP_REASON, where)
-    return table[value]

@@ -23,7 +23,6 @@ Check 1 (HTTP status), and the reading of check 2, are `admit`'s; streams are as
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from adapter_svc.admission.chat_stops import StopClass
 from adapter_svc.admission.request import AdmissionRequest
 from adapter_svc.admission.rules import (
     JsonObject,
@@ -36,7 +35,7 @@ from adapter_svc.admission.rules import (
     require_object,
     require_unseen,
 )
-from adapter_svc.admission.stop_table import classify
+from adapter_svc.admission.stop_table import StopClass, classify
 from adapter_svc.admission.strict_json import JsonValue
 from adapter_svc.admission.verdict import Action, Inadmissible, Reason, TextFinish
 

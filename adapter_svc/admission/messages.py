@@ -18,7 +18,6 @@ Decided here by analogy, each pinned by a test:
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from adapter_svc.admission.chat_stops import StopClass
 from adapter_svc.admission.request import AdmissionRequest
 from adapter_svc.admission.rules import (
     JsonObject,
@@ -32,7 +31,7 @@ from adapter_svc.admission.rules import (
     require_object,
     require_unseen,
 )
-from adapter_svc.admission.stop_table import classify
+from adapter_svc.admission.stop_table import StopClass, classify
 from adapter_svc.admission.strict_json import JsonValue
 from adapter_svc.admission.verdict import Action, Inadmissible, Reason, TextFinish
 

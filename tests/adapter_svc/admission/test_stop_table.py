@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from adapter_svc.admission.chat_stops import StopClass
-from adapter_svc.admission.stop_table import classify
+from adapter_svc.admission.stop_table import StopClass, classify
 from adapter_svc.admission.verdict import Inadmissible, Reason
 
 TABLE: dict[str, StopClass | Reason] = {"end": StopClass.TEXT, "call": StopClass.TOOL, "cut": Reason.TRUNCATED}
