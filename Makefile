@@ -6,7 +6,7 @@ RUN := runs/quickstart
 BENCH := .venv-bench
 LOCK = $(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
-.PHONY: demo test fuzz lint lock sbom audit clean bench-admission
+.PHONY: demo test test-harness fuzz lint lock sbom audit clean bench-admission
 
 demo: $(VENV)/ready $(VENV)/local
 	$(BIN)/countersign collect studies/quickstart.toml --out $(RUN)
@@ -14,6 +14,17 @@ demo: $(VENV)/ready $(VENV)/local
 
 test: $(VENV)/dev
 	$(BIN)/python -m pytest
+
+# Real agent programs, all scenarios. `make test` runs the quick ones of those that are installed.
+test-harness: $(VENV)/dev .harness/core/ready
+	COUNTERSIGN_HARNESS_ALL=1 $(BIN)/python -m pytest tests/harness
+
+# The programs from npm, as tests/harness/*/package-lock.json pins them; their install scripts are not run.
+.harness/%/ready: tests/harness/%/package.json tests/harness/%/package-lock.json
+	mkdir -p $(@D)
+	cp tests/harness/$*/package.json tests/harness/$*/package-lock.json tests/harness/$*/.npmrc $(@D)
+	cd $(@D) && npm ci --ignore-scripts --no-audit --no-fund --silent
+	touch $@
 
 # Both readers of answers against spoilt recordings: each test for FUZZ_SECONDS, from FUZZ_SEED on.
 FUZZ_SECONDS ?= 40
@@ -81,4 +92,4 @@ lock: $(VENV)/dev
 	$(LOCK) --output-file requirements/deploy.txt requirements/deploy.in
 
 clean:
-	rm -rf $(VENV) $(BENCH) build dist runs
+	rm -rf $(VENV) $(BENCH) .harness build dist runs

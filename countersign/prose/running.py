@@ -19,10 +19,11 @@ from countersign.prose.preparing import Planned, Prepared, digest, plan, prepare
 from countersign.prose.process_table import is_supported
 from countersign.prose.profiles import INVOCATION_VARIABLE
 from countersign.prose.reading import Reading
+from countersign.prose.recipes import RECIPES
 from countersign.prose.redaction import Redactor
 from countersign.prose.rendering import Reporter
 from countersign.prose.result import Outcome
-from countersign.prose.services import private_folder, reach_adapter, reach_ledger
+from countersign.prose.services import cache_folder, private_folder, reach_adapter, reach_ledger
 from countersign.prose.settings import Contract, HarnessName, Settings
 from countersign.prose.supervision import Cause, Ended, Stopper, supervise
 
@@ -79,13 +80,18 @@ class Run:
         self._reporter.redactor = Redactor(planned.credentials.secrets)
         self._note_plan(planned)
         async with AsyncExitStack() as stack:
-            folder = Path(stack.enter_context(private_folder()))
+            folder = Path(stack.enter_context(private_folder(self._parent(planned, environ))))
             prepared = await self._or_cancelled(prepare(planned, self._outcome.invocation, folder, environ))
             self._note_prepared(prepared)
             if self._settings.dry_run:
                 return
             write_files(prepared.launch, folder)
             await self._launch(prepared, stack)
+
+    def _parent(self, planned: Planned, environ: Mapping[str, str]) -> Path | None:
+        """Where the run's folder has to be; None among temporary files. With a login of the user's it is not used."""
+        outside = RECIPES[self._settings.harness].outside_temporary and planned.credentials.profile.required
+        return cache_folder(environ) if outside else None
 
     def _note_plan(self, planned: Planned) -> None:
         bundle = planned.task.bundle
