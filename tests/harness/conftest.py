@@ -211,7 +211,7 @@ class Stage:
 
     def _provider(self, script: list[Act]) -> Provider:
         path = self.folder / "script.json"
-        path.write_text(json.dumps(script))
+        path.write_text(json.dumps([self._placed(act) for act in script]))
         process = subprocess.Popen(
             [*self._network, sys.executable, "-m", "tests.harness.provider", str(path)],
             cwd=PROJECT_ROOT,
@@ -223,6 +223,10 @@ class Stage:
         provider = Provider(process, json.loads(process.stdout.readline())["url"])
         self.providers.append(provider)
         return provider
+
+    def _placed(self, act: Act) -> Act:
+        """Programs want the whole path of a file."""
+        return act | {"write": str(self.workspace / act["write"])} if "write" in act else act
 
     def _environment(self, program: Program) -> dict[str, str]:
         for name, path in program.files().items():

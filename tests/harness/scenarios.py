@@ -8,6 +8,7 @@ DONE: Act = {"text": "FINAL: done."}
 OUTLIVING = "setsid sleep 321 > /dev/null 2>&1 < /dev/null & echo started"
 FAILED, CANCELLED, CLEANUP = (22, "HARNESS_FAILED"), (24, "CANCELLED"), (25, "PROCESS_CLEANUP_FAILED")
 COMPLETE = (0, None)
+UNSURE = {"TEXT_POSSIBLY_TRUNCATED": 1}
 
 
 @dataclass(frozen=True)
@@ -34,33 +35,67 @@ class Scenario:
 
 
 def _noted(count: int = 1, **more: int) -> dict[str, int]:
-    """Codex reports one error of its own in every run: it knows nothing of the scripted model."""
+    """Codex reports one error of its own in every run: it knows nothing about the model."""
     return {"TRANSIENT_ERROR": count, **more}
 
 
 SCENARIOS = [
     Scenario(
         "tool use",
-        [{"shell": "printf hi > out.txt"}, DONE],
-        {"claude": Verdict(turns=2), "codex": Verdict(observations=_noted(), turns=2)},
+        [{"write": "out.txt", "content": "hi"}, DONE],
+        {
+            "claude": Verdict(turns=2),
+            "codex": Verdict(observations=_noted(), turns=2),
+            "omp": Verdict(turns=2),
+            "pi": Verdict(turns=2),
+            "gemini": Verdict(observations=UNSURE, turns=2),
+        },
         writes=True,
     ),
-    Scenario("text only", [DONE], {"claude": Verdict(), "codex": Verdict(observations=_noted())}),
+    Scenario(
+        "text only",
+        [DONE],
+        {
+            "claude": Verdict(),
+            "codex": Verdict(observations=_noted()),
+            "omp": Verdict(),
+            "pi": Verdict(),
+            "gemini": Verdict(observations=UNSURE),
+        },
+    ),
     Scenario(
         "refusal",
-        [{"text": "FINAL: done.", "refusal": True}],
-        {"claude": Verdict(), "codex": Verdict(observations=_noted(EMPTY_FINAL_TEXT=1), said=0)},
+        [{**DONE, "refusal": True}],
+        {
+            "claude": Verdict(),
+            "codex": Verdict(observations=_noted(EMPTY_FINAL_TEXT=1), said=0),
+            "omp": Verdict(),
+            "pi": Verdict(),
+            "gemini": Verdict(observations=UNSURE),
+        },
     ),
     Scenario(
         "filtered",
-        [{"text": "FINAL: done.", "stop": "content_filter"}],
-        {"claude": Verdict(FAILED), "codex": Verdict(FAILED, _noted(7), turns=6, said=6)},
+        [{**DONE, "stop": "content_filter"}],
+        {
+            "claude": Verdict(FAILED),
+            "codex": Verdict(FAILED, _noted(7), turns=6, said=6),
+            "omp": Verdict(FAILED, said=0),
+            "pi": Verdict(FAILED, said=0),
+            "gemini": Verdict(observations=UNSURE),
+        },
         core=False,
     ),
     Scenario(
         "output cap",
-        [{"text": "FINAL: done.", "stop": "length"}],
-        {"claude": Verdict(FAILED, turns=4, said=4), "codex": Verdict(FAILED, _noted(2))},
+        [{**DONE, "stop": "length"}],
+        {
+            "claude": Verdict(FAILED, turns=4, said=4),
+            "codex": Verdict(FAILED, _noted(2)),
+            "omp": Verdict(FAILED, said=0),
+            "pi": Verdict(FAILED, said=0),
+            "gemini": Verdict(observations=UNSURE),
+        },
     ),
     Scenario(
         "empty answer",
@@ -68,12 +103,21 @@ SCENARIOS = [
         {
             "claude": Verdict(observations={"EMPTY_FINAL_TEXT": 1}, turns=2, said=0),
             "codex": Verdict(observations=_noted(EMPTY_FINAL_TEXT=1), said=0),
+            "omp": Verdict(observations={"EMPTY_FINAL_TEXT": 1, "PROVIDER_RETRY": 3}, turns=12, said=0),
+            "pi": Verdict(observations={"EMPTY_FINAL_TEXT": 1}, said=0),
+            "gemini": Verdict(FAILED, {"TRANSIENT_ERROR": 1}, turns=4, said=0),
         },
     ),
     Scenario(
         "HTTP 400",
         [{"status": 400}],
-        {"claude": Verdict(FAILED, said=0), "codex": Verdict(FAILED, _noted(2), said=0)},
+        {
+            "claude": Verdict(FAILED, said=0),
+            "codex": Verdict(FAILED, _noted(2), said=0),
+            "omp": Verdict(FAILED, said=0),
+            "pi": Verdict(FAILED, said=0),
+            "gemini": Verdict(FAILED, said=0),
+        },
     ),
     Scenario(
         "HTTP 500 once",
@@ -81,30 +125,55 @@ SCENARIOS = [
         {
             "claude": Verdict(observations={"PROVIDER_RETRY": 1}, turns=2),
             "codex": Verdict(observations=_noted(), turns=2),
+            "omp": Verdict(turns=2),
+            "pi": Verdict(observations={"PROVIDER_RETRY": 1, "TRANSIENT_ERROR": 1}, turns=2),
+            "gemini": Verdict(observations=UNSURE, turns=2),
         },
     ),
     Scenario(
         "HTTP 500 always",
         [{"status": 500}],
-        {"codex": Verdict(FAILED, _noted(7), turns=30, said=0)},
+        # The others go on for longer than a test may take.
+        {
+            "codex": Verdict(FAILED, _noted(7), turns=30, said=0),
+            "pi": Verdict(FAILED, {"PROVIDER_RETRY": 3, "TRANSIENT_ERROR": 3}, turns=4, said=0),
+        },
         core=False,
         timeout="90s",
     ),
     Scenario(
         "cut connection",
         [{**DONE, "cut": True}],
-        {"claude": Verdict(FAILED, turns=2, said=0), "codex": Verdict(FAILED, _noted(7), turns=6, said=0)},
+        {
+            "claude": Verdict(FAILED, turns=2, said=0),
+            "codex": Verdict(FAILED, _noted(7), turns=6, said=0),
+            "pi": Verdict(FAILED, {"PROVIDER_RETRY": 3, "TRANSIENT_ERROR": 3}, turns=4, said=0),
+            "gemini": Verdict(FAILED, said=0),
+        },
     ),
     Scenario(
         "no end event",
         [{**DONE, "endless": True}],
-        {"claude": Verdict(), "codex": Verdict(FAILED, _noted(7), turns=6, said=6)},
+        {
+            "claude": Verdict(),
+            "codex": Verdict(FAILED, _noted(7), turns=6, said=6),
+            "omp": Verdict(),
+            "pi": Verdict(FAILED, {"PROVIDER_RETRY": 3, "TRANSIENT_ERROR": 3}, turns=4, said=0),
+            "gemini": Verdict(FAILED, {"TRANSIENT_ERROR": 1}, turns=4, said=0),
+        },
+        timeout="40s",
     ),
     Scenario(
         "no answer",
         [{"hang": True}],
-        {"claude": Verdict(CANCELLED, said=0), "codex": Verdict(CANCELLED, _noted(), said=0)},
-        timeout="5s",
+        {
+            "claude": Verdict(CANCELLED, said=0),
+            "codex": Verdict(CANCELLED, _noted(), said=0),
+            "omp": Verdict(CANCELLED, said=0),
+            "pi": Verdict(CANCELLED, said=0),
+            "gemini": Verdict(CANCELLED, said=0),
+        },
+        timeout="8s",
     ),
     Scenario(
         "tool fails",
@@ -112,13 +181,20 @@ SCENARIOS = [
         {
             "claude": Verdict(observations={"TOOL_FAILED": 1}, turns=2),
             "codex": Verdict(observations=_noted(TOOL_FAILED=1), turns=2),
+            "omp": Verdict(observations={"TOOL_FAILED": 1}, turns=2),
+            "pi": Verdict(observations={"TOOL_FAILED": 1}, turns=2),
         },
     ),
     Scenario(
         "tool outlives the run",
         [{"shell": OUTLIVING}, DONE],
-        # Codex ends what its sandbox holds; the one of Claude Code is found in its session, and killed.
-        {"claude": Verdict(CLEANUP, turns=2), "codex": Verdict(observations=_noted(), turns=2)},
+        # Codex ends what its sandbox holds; those of the others are found in their sessions, and killed.
+        {
+            "claude": Verdict(CLEANUP, turns=2),
+            "codex": Verdict(observations=_noted(), turns=2),
+            "omp": Verdict(CLEANUP, turns=2),
+            "pi": Verdict(CLEANUP, turns=2),
+        },
     ),
     Scenario(
         "tool in the background",
