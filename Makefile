@@ -10,7 +10,7 @@ LOCK = $(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashe
 
 demo: $(VENV)/ready $(VENV)/local
 	$(BIN)/countersign collect studies/quickstart.toml --out $(RUN)
-	$(BIN)/countersign report $(RUN) --out $(RUN)/report.html
+	$(BIN)/countersign report $(RUN) --out $(RUN)/report.html --texts
 
 test: $(VENV)/dev
 	$(BIN)/python -m pytest

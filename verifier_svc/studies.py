@@ -30,6 +30,10 @@ Comparator = Callable[[DeclaredCase], Awaitable[float | None]]
 """The exact comparator's expected loss of a case; None where it was not solved."""
 
 
+MAX_TEXT_CHARACTERS = 16_384
+"""Of what a model wrote in one answer; how long the whole is, is told."""
+
+
 @dataclass(frozen=True, slots=True)
 class StudyParts:
     """What the request's messages hold together."""
@@ -38,6 +42,7 @@ class StudyParts:
     manifest: bytes
     amendments: list[bytes]
     records: list[bytes]
+    include_texts: bool = False
 
 
 async def read_parts(requests: AsyncIterator[pb.AnalyzeStudyRequest]) -> StudyParts:
@@ -45,7 +50,9 @@ async def read_parts(requests: AsyncIterator[pb.AnalyzeStudyRequest]) -> StudyPa
     study_id, manifest = "", bytearray()
     amendments: list[bytes] = []
     records: list[bytes] = []
+    include_texts = False
     async for request in requests:
+        include_texts |= request.include_texts
         study_id = study_id or request.study_id
         manifest += request.manifest
         amendments.extend(request.amendments)
@@ -54,7 +61,7 @@ async def read_parts(requests: AsyncIterator[pb.AnalyzeStudyRequest]) -> StudyPa
         raise InvalidArgument("study_id is missing", field="study_id")
     if not manifest:
         raise InvalidArgument("manifest is missing", field="manifest")
-    return StudyParts(study_id, bytes(manifest), amendments, records)
+    return StudyParts(study_id, bytes(manifest), amendments, records, include_texts)
 
 
 async def analyse_study(
@@ -83,10 +90,18 @@ async def analyse_study(
     async for episode in _in_order(study, one):
         done.append(episode)
         metrics.verified(Subject.STUDY, (error.fault.value.lower() for error in episode.errors))
-        yield pb.AnalyzeStudyResponse(episode=canonical_json(episode.to_json()))
+        texts = _texts(episode) if parts.include_texts else ()
+        yield pb.AnalyzeStudyResponse(episode=canonical_json(episode.to_json()), texts=texts)
     errors = [*records.errors, *stray_calls(study, {name: len(found) for name, found in calls.items()})]
     analysis = canonical_json(analyse(study, done, balances, errors))
     yield pb.AnalyzeStudyResponse(analysis=analysis, digest=sha256(analysis))
+
+
+def _texts(episode: AnalysedEpisode) -> list[pb.VisibleText]:
+    return [
+        pb.VisibleText(turn=turn, text=text[:MAX_TEXT_CHARACTERS], characters_count=len(text))
+        for turn, text in episode.said
+    ]
 
 
 async def _by_template(study: FrozenStudy, comparator: Comparator) -> dict[str, float | None]:

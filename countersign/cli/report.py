@@ -1,7 +1,6 @@
 """`countersign report`: a collected study's tables, and the verifier's analysis as files."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,16 +50,21 @@ def report(
             help=f"Write the verifier's analysis: a name that ends in {', '.join(SUFFIXES)}. May be repeated."
         ),
     ] = None,
+    texts: Annotated[
+        bool, typer.Option("--texts", help="Show in the .html what the model wrote in its admitted answers.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Count every planned episode, and compare records and ledger; status 1 where something differs."""
     for path in out or ():
         if path.suffix not in SUFFIXES:
             raise BadInput(f"--out {path}: end the name in {', '.join(SUFFIXES)}")
+    if texts and not any(path.suffix == ".html" for path in out or ()):
+        raise BadInput("--texts is for --out NAME.html")
     manifest = load(folder)
     sources = Sources(folder, ledger, verifier)
     if out:
-        raise typer.Exit(_write(manifest, sources, out, as_json=as_json))
+        raise typer.Exit(_write(manifest, sources, out, texts=texts, as_json=as_json))
     records = load_records(manifest, manifest.folder(folder) / RECORDS_FOLDER)
     money = run(lambda _: _money(manifest, sources))
     answer = build_report(manifest, records, money)
@@ -75,12 +79,12 @@ def _status(answer: dict[str, Any]) -> int:
     return 1 if answer["total"]["verification"]["differs"] or answer["money"]["adds_up"] is False else 0
 
 
-def _write(manifest: Manifest, sources: Sources, out: list[Path], *, as_json: bool) -> int:
-    analysis, money = run(lambda _: _analysed(manifest, sources))
+def _write(manifest: Manifest, sources: Sources, out: list[Path], *, texts: bool, as_json: bool) -> int:
+    analysis, money = run(lambda _: _analysed(manifest, sources, texts=texts))
     analysis.keep(manifest.folder(sources.folder))
     records = load_readable(manifest, sources.folder)
     for path in out:
-        write_report(path, manifest.document, analysis, records, money)
+        write_report(path, manifest.document, analysis, records, money, texts=texts)
     if as_json:
         emit(analysis.document)
     for error in analysis.document["errors"]:
@@ -99,41 +103,37 @@ def load_readable(manifest: Manifest, folder: Path) -> Mapping[str, Mapping[str,
         return {}
 
 
-async def _analysed(manifest: Manifest, sources: Sources) -> tuple[Analysis, LedgerMoney]:
+async def _analysed(manifest: Manifest, sources: Sources, *, texts: bool) -> tuple[Analysis, LedgerMoney]:
     """The verifier's analysis, and the ledger's word on its journal. Raises StudyError."""
     async with Household(sources.folder / LOGS_FOLDER, say) as household:
-        ledger = sources.ledger
+        ledger = await _ledger(sources, household)
         if ledger is None:
-            store = sources.folder / LEDGER_STORE
-            if not store.is_file():
-                raise BadInput(f"{NO_LEDGER}: an analysis needs the receipts")
-            ledger = (await household.start(ledger_spec(store))).address
+            raise BadInput(f"{NO_LEDGER}: an analysis needs the receipts")
         verifier = sources.verifier or (await household.start(verifier_spec(ledger))).address
         async with channel_to("ledger", ledger) as books, channel_to("verifier", verifier) as judge:
             money = await ledger_money(ledger_pb2_grpc.LedgerServiceStub(books), manifest)
             stub = verifier_pb2_grpc.VerifierServiceStub(judge)
-            return await analyse(stub, manifest, sources.folder), money
+            return await analyse(stub, manifest, sources.folder, texts=texts), money
 
 
 async def _money(manifest: Manifest, sources: Sources) -> LedgerMoney | None:
     """What the ledger says; None, with a line that says why, where none can be asked."""
     try:
-        async with _ledger(sources) as stub:
-            return None if stub is None else await ledger_money(stub, manifest)
+        async with Household(sources.folder / LOGS_FOLDER, say) as household:
+            ledger = await _ledger(sources, household)
+            if ledger is None:
+                say(f"countersign: {NO_LEDGER}: money is from the records")
+                return None
+            async with channel_to("ledger", ledger) as channel:
+                return await ledger_money(ledger_pb2_grpc.LedgerServiceStub(channel), manifest)
     except (ServiceFailed, ProcessFailed) as error:
         say(f"countersign: {error.message}; money is from the records")
         return None
 
 
-@asynccontextmanager
-async def _ledger(sources: Sources) -> AsyncIterator[ledger_pb2_grpc.LedgerServiceStub | None]:
-    """The ledger's stub: at its address, or started on the folder's store; None where there is neither."""
+async def _ledger(sources: Sources, household: Household) -> str | None:
+    """The ledger's address: the one that was given, or of one started on the folder's store; None without either."""
     store = sources.folder / LEDGER_STORE
-    if sources.ledger is None and not store.is_file():
-        say(f"countersign: {NO_LEDGER}: money is from the records")
-        yield None
-        return
-    async with Household(sources.folder / LOGS_FOLDER, say) as household:
-        address = sources.ledger or (await household.start(ledger_spec(store))).address
-        async with channel_to("ledger", address) as channel:
-            yield ledger_pb2_grpc.LedgerServiceStub(channel)
+    if sources.ledger is not None or not store.is_file():
+        return sources.ledger
+    return (await household.start(ledger_spec(store))).address

@@ -56,7 +56,7 @@ def plan(settings: Settings, language: tuple[str, ...], environ: Mapping[str, st
     credentials = load_credentials(choose_profile(settings.harness, settings.auth_profile), environ)
     prices = None
     if settings.prices is not None:
-        prices = load_table(settings.prices, settings.harness, credentials.profile.name)
+        prices = load_table(settings.prices, settings.harness)
     return Planned(settings, credentials, task, prices)
 
 

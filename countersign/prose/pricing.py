@@ -20,8 +20,8 @@ PROVIDERS: Final = {
     HarnessName.AGENTS_SDK: "openai",
     HarnessName.MOCK: "openai",
 }
-"""Whose prices hold; OMP's and pi's are those of the auth profile. Gemini CLI is left out: its counts do not say how
-many tokens of thought there were, nor always which of several models had them."""
+"""Whose prices hold. The others are left out: OMP and pi may change the model within a run, and state their cost; Gemini
+CLI's counts do not say how many tokens of thought there were, nor always which of several models had them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class PriceTable:
         return Priced(None, trouble) if trouble else Priced(_decimal(_cost(entry, usage)))
 
 
-def load_table(path: Path, harness: HarnessName, profile: str) -> PriceTable:
+def load_table(path: Path, harness: HarnessName) -> PriceTable:
     """The prices at `path` that hold for a harness. Raises ProseError, CONFIG_INVALID, where it is no snapshot."""
     try:
         snapshot = load_snapshot(path)
@@ -64,8 +64,7 @@ def load_table(path: Path, harness: HarnessName, profile: str) -> PriceTable:
         raise ProseError(Code.CONFIG_INVALID, error.message) from None
     if snapshot.document.get("currency") != CURRENCY:
         raise ProseError(Code.CONFIG_INVALID, f"the prices are not in {CURRENCY}")
-    own = profile if harness in (HarnessName.OMP, HarnessName.PI) else None
-    return PriceTable(snapshot, PROVIDERS.get(harness, own))
+    return PriceTable(snapshot, PROVIDERS.get(harness))
 
 
 def _why_not(entry: PriceEntry, usage: Usage) -> str | None:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from countersign.kit.canonical import canonical_json
+from countersign.kit.printable import printable, printable_lines
 from countersign.prose.redaction import Redactor
 from countersign.prose.result import Outcome, error_object, result_object
 from countersign.prose.settings import Rendering
-from countersign.prose.text import printable, printable_lines
 from countersign.prose.writer import Writer
 
 EVENT_SCHEMA: Final = "countersign.run-event/1"

@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from countersign.prose.text import printable
+from countersign.kit.printable import printable
 
 PLAIN_WIDTH = 200
 """The width where standard output is no terminal."""

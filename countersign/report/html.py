@@ -14,8 +14,18 @@ MAX_TIMELINES = 2_000
 """More episodes than that are listed without their timelines; the exported files have them all."""
 
 
-def render(manifest: Mapping[str, Any], analysis: Mapping[str, Any], episodes: Sequence[Episode], journal: str) -> str:
-    """The whole page. `journal` says in words whether the ledger's journal was verified."""
+def render(
+    manifest: Mapping[str, Any],
+    analysis: Mapping[str, Any],
+    episodes: Sequence[Episode],
+    journal: str,
+    *,
+    texts: bool = False,
+) -> str:
+    """The whole page. `journal` says in words whether the ledger's journal was verified.
+
+    `texts` says that what the model wrote was asked for.
+    """
     environment = Environment(
         loader=PackageLoader("countersign.report", "pages"),
         autoescape=select_autoescape(default=True),
@@ -43,6 +53,7 @@ def render(manifest: Mapping[str, Any], analysis: Mapping[str, Any], episodes: S
         timeline=lambda episode: Markup(draw(episode)),  # noqa: S704 - our own drawing, its texts escaped
         stratum_name=stratum_name,
         journal=journal,
+        texts=texts,
     )
 
 

@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from countersign.kit.printable import printable_lines
+from countersign.study.analysing import VisibleText
+
 OPERATOR = "operator"
 MODEL = "model"
 TEXT = "text"
@@ -34,6 +37,7 @@ class Step:
     by: str
     answer: Mapping[str, Any]
     observation: Mapping[str, Any]
+    said: VisibleText | None = None
 
     @property
     def name(self) -> str:
@@ -54,6 +58,11 @@ class Step:
     def answered(self) -> str:
         """The world's own answer in words."""
         return ", ".join(f"{name.replace('_', ' ')}: {_word(value)}" for name, value in self.answer.items()) or "-"
+
+    @property
+    def words(self) -> str:
+        """What the model wrote beside or instead of the call; what would steer a page or a terminal is escaped."""
+        return "" if self.said is None else printable_lines(self.said.text)
 
     @property
     def shown(self) -> str:
@@ -113,20 +122,29 @@ class Episode:
         return list(found.values())
 
 
-def episodes_of(lines: Sequence[Mapping[str, Any]], records: Mapping[str, Mapping[str, Any]]) -> list[Episode]:
-    """Every planned episode in frozen order; `records` are by episode id."""
-    return [_episode(line, records.get(line["episode_id"])) for line in lines]
+def episodes_of(
+    lines: Sequence[Mapping[str, Any]],
+    records: Mapping[str, Mapping[str, Any]],
+    texts: Mapping[str, Mapping[int, VisibleText]],
+) -> list[Episode]:
+    """Every planned episode in frozen order; `records` are by episode id, `texts` by episode id and turn."""
+    return [_episode(line, records.get(line["episode_id"]), texts.get(line["episode_id"], {})) for line in lines]
 
 
-def _episode(line: Mapping[str, Any], record: Mapping[str, Any] | None) -> Episode:
+def _episode(line: Mapping[str, Any], record: Mapping[str, Any] | None, texts: Mapping[int, VisibleText]) -> Episode:
     if record is None:
         return Episode(line, "", {}, ())
     origins = {one["sequence"]: one["origin"] for one in record["origins"]}
-    steps = tuple(_step(event, origins.get(event["sequence"])) for event in record["events"])
+    # Each admitted answer is one event of the model's, in the order of the turns.
+    turn_of = {sequence: turn for turn, sequence in enumerate(sorted(origins), start=1)}
+    steps = tuple(
+        _step(event, origins.get(event["sequence"]), texts.get(turn_of.get(event["sequence"], 0)))
+        for event in record["events"]
+    )
     return Episode(line, record["environment"], record["world"], steps)
 
 
-def _step(event: Mapping[str, Any], origin: str | None) -> Step:
+def _step(event: Mapping[str, Any], origin: str | None, said: VisibleText | None) -> Step:
     result = json.loads(event["result"])
     by = {None: OPERATOR, "NORMAL_TEXT": TEXT}.get(origin, MODEL)
     answer = {name: value for name, value in result.items() if name != "observation"}
@@ -139,6 +157,7 @@ def _step(event: Mapping[str, Any], origin: str | None) -> Step:
         by=by,
         answer=answer,
         observation=result["observation"],
+        said=said,
     )
 
 

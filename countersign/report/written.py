@@ -22,10 +22,15 @@ def write_report(
     analysis: Analysis,
     records: Mapping[str, Mapping[str, Any]],
     money: LedgerMoney,
+    *,
+    texts: bool = False,
 ) -> None:
-    """Write `path`, whose suffix is one of SUFFIXES. Raises BadInput, also where the extra's packages are absent."""
+    """Write `path`, whose suffix is one of SUFFIXES; `texts` says that what the model wrote was asked for.
+
+    Raises BadInput, also where the extra's packages are absent.
+    """
     try:
-        content = _content(path.suffix, manifest, analysis, records, money)
+        content = _content(path.suffix, manifest, analysis, records, money, texts=texts)
     except ModuleNotFoundError as error:
         extra = EXTRAS[path.suffix]
         needs = f"install the extra '{extra}': pip install 'countersign[{extra}]'"
@@ -39,11 +44,13 @@ def _content(
     analysis: Analysis,
     records: Mapping[str, Mapping[str, Any]],
     money: LedgerMoney,
+    *,
+    texts: bool,
 ) -> bytes:
     """The file's bytes. What draws and packs is imported here: the tables of a terminal need none of it."""
     from countersign.report.views import episodes_of
 
-    shown = episodes_of(analysis.episodes, records)
+    shown = episodes_of(analysis.episodes, records, analysis.texts)
     if suffix == ".eval":
         from countersign.report.inspect_log import to_eval
 
@@ -51,7 +58,7 @@ def _content(
     if suffix == ".html":
         from countersign.report.html import render
 
-        return render(manifest, analysis.document, shown, journal_words(money)).encode("utf-8")
+        return render(manifest, analysis.document, shown, journal_words(money), texts=texts).encode("utf-8")
     from countersign.report import exports
 
     write = {".json": exports.to_json, ".csv": exports.to_csv, ".parquet": exports.to_parquet}[suffix]

@@ -1,8 +1,8 @@
 """A study's analysis, asked of the verifier and kept beside the records (design/study.md, Analysis)."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,25 @@ PART_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
+class VisibleText:
+    """What the model wrote in one admitted answer: its beginning, and how many characters are left out."""
+
+    text: str
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
-    """What the verifier found: its analysis, and a line for each planned episode in frozen order."""
+    """What the verifier found: its analysis, and a line for each planned episode in frozen order.
+
+    `texts`, where they were asked for, are by episode id and turn; they are kept in no file.
+    """
 
     document: dict[str, Any]
     episodes: list[dict[str, Any]]
     raw: bytes
     raw_episodes: bytes
+    texts: Mapping[str, Mapping[int, VisibleText]] = field(default_factory=dict)
 
     def keep(self, folder: Path) -> None:
         """Write both into `folder`. Raises BadInput."""
@@ -42,18 +54,23 @@ class Analysis:
         write_atomically(folder / ANALYSIS_NAME, self.raw)
 
 
-async def analyse(stub: verifier_pb2_grpc.VerifierServiceStub, manifest: Manifest, folder: Path) -> Analysis:
-    """Have the study in `folder` analysed from its receipts and records.
+async def analyse(
+    stub: verifier_pb2_grpc.VerifierServiceStub, manifest: Manifest, folder: Path, *, texts: bool = False
+) -> Analysis:
+    """Have the study in `folder` analysed from its receipts and records; with `texts`, what the model wrote comes too.
 
     Raises ServiceFailed and ServiceRefused, and DoesNotAddUp where the answer is cut or is not what its digest says.
     """
     files = RecordStore(manifest.folder(folder) / RECORDS_FOLDER).files()
     lines: list[bytes] = []
+    written: dict[str, dict[int, VisibleText]] = {}
     last: pb.AnalyzeStudyResponse | None = None
     try:
-        async for message in stub.AnalyzeStudy(_parts(manifest, files), timeout=ANALYSE_SECONDS):
+        async for message in stub.AnalyzeStudy(_parts(manifest, files, texts=texts), timeout=ANALYSE_SECONDS):
             if message.episode:
                 lines.append(message.episode)
+                if message.texts:
+                    written[json.loads(message.episode)["episode_id"]] = _visible(message)
             else:
                 last = message
     except grpc.aio.AioRpcError as error:
@@ -63,11 +80,18 @@ async def analyse(stub: verifier_pb2_grpc.VerifierServiceStub, manifest: Manifes
     if sha256(last.analysis) != last.digest:
         raise DoesNotAddUp("the verifier's analysis is not what its digest says: ask again")
     episodes = [json.loads(line) for line in lines]
-    return Analysis(json.loads(last.analysis), episodes, last.analysis, b"".join(line + b"\n" for line in lines))
+    raw = b"".join(line + b"\n" for line in lines)
+    return Analysis(json.loads(last.analysis), episodes, last.analysis, raw, written)
 
 
-def _parts(manifest: Manifest, files: Sequence[Path]) -> Iterator[pb.AnalyzeStudyRequest]:
+def _visible(message: pb.AnalyzeStudyResponse) -> dict[int, VisibleText]:
+    return {one.turn: VisibleText(one.text, one.characters_count - len(one.text)) for one in message.texts}
+
+
+def _parts(manifest: Manifest, files: Sequence[Path], *, texts: bool) -> Iterator[pb.AnalyzeStudyRequest]:
     """The request's messages, none much above PART_BYTES unless one record is."""
+    if texts:
+        yield pb.AnalyzeStudyRequest(study_id=manifest.study_id, include_texts=True)
     frozen = manifest.original
     for start in range(0, len(frozen), PART_BYTES):
         yield pb.AnalyzeStudyRequest(study_id=manifest.study_id, manifest=frozen[start : start + PART_BYTES])

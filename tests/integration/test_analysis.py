@@ -17,6 +17,7 @@ from countersign.study.manifest import load
 from countersign.study.services import Addresses, open_services
 from tests.integration.studies import Collected, Lab, open_lab, run_command
 
+FINAL_TEXT = "I am sorry, but I will not take part in this decision."
 POLICIES = ("act-well", "refuse", "truncate", "unsafe-transfer", "no-usage")
 
 
@@ -167,7 +168,20 @@ def test_the_report_is_written_in_every_form_and_agrees(lab: Lab, collected: Col
     assert len(rows) == 2 * 2 * len(POLICIES)
     assert sum(Decimal(row["charged"]) for row in rows) == Decimal(output[-1]["money"]["ledger"]["charged"])
     assert b"TRUNCATED" in files[0].read_bytes()
+    assert b"<blockquote" not in files[0].read_bytes()
     assert (collected.folder / "analysis.json").is_file()
+
+
+def test_what_the_model_wrote_is_in_the_page_by_name_alone(lab: Lab, collected: Collected, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    address = ["--ledger", lab.stack.ledger.address]
+    assert run_command("report", collected.folder, "--out", page, "--texts", *address)[0] == 0
+    shown = page.read_text("utf-8")
+    assert FINAL_TEXT in shown
+    kept = (collected.folder / "episodes.jsonl").read_text("utf-8")
+    assert FINAL_TEXT not in kept
+    status, _, errors = run_command("report", collected.folder, "--out", tmp_path / "report.csv", "--texts", *address)
+    assert (status, errors) == (2, "countersign: --texts is for --out NAME.html\n")
 
 
 def test_a_form_that_is_not_known_is_one_line(collected: Collected, tmp_path: Path) -> None:

@@ -59,7 +59,10 @@ class Error:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedEpisode:
-    """One planned episode; all of it but `stop_category` is recomputed. `money` is in nano-units by state."""
+    """One planned episode; all of it but `stop_category` is recomputed. `money` is in nano-units by state.
+
+    `said` is no part of the episode's line: what the model wrote is told only to those who ask for it.
+    """
 
     planned: PlannedEpisode
     split: str
@@ -75,6 +78,7 @@ class AnalysedEpisode:
     calls: int = 0
     money: Mapping[str, int] = field(default_factory=dict)
     errors: tuple[Error, ...] = ()
+    said: tuple[tuple[int, str], ...] = ()
 
     @property
     def regret(self) -> float | None:
@@ -139,6 +143,7 @@ def analyse_episode(
         weighted_loss=_weighted_loss(verdict.outcome, facts),
         achieved=_achieved(verdict.outcome, facts),
         claim=_claim(stated, verdict),
+        said=verdict.said,
         errors=(*duplicates, *_differences(planned, verdict)),
     )
 

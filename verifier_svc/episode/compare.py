@@ -44,7 +44,7 @@ class EpisodeVerdict:
     """What the receipts say, and where the record says otherwise.
 
     `first_event` is the first differing event's sequence, None where all events agree; `accounted_nanos` the sum over
-    all stored calls.
+    all stored calls. `said` has the visible texts of the admitted answers, each with its turn.
     """
 
     agrees: bool
@@ -56,6 +56,7 @@ class EpisodeVerdict:
     outcome: Mapping[str, Any] | None
     first_event: int | None
     accounted_nanos: int
+    said: tuple[tuple[int, str], ...] = ()
 
 
 def verify_episode(record: bytes, facts: EpisodeFacts, receipts: Sequence[StoredCall]) -> EpisodeVerdict:
@@ -86,6 +87,7 @@ def verify_episode(record: bytes, facts: EpisodeFacts, receipts: Sequence[Stored
         outcome=rebuilt.outcome,
         first_event=min((item.sequence for item in differences if item.sequence), default=None),
         accounted_nanos=sum(call.accounted_nanos for call in receipts),
+        said=rebuilt.said,
     )
 
 

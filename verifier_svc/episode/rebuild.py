@@ -13,6 +13,7 @@ from verifier_svc.physics.state import Call
 from verifier_svc.receipts.conversations import Conversation, Exchange, conversation, input_bytes
 from verifier_svc.receipts.decode import decode
 from verifier_svc.receipts.requests import request_differences
+from verifier_svc.receipts.said import said
 from verifier_svc.receipts.verdicts import Action, Decoded, TechnicalUnknown, TextFinish
 from verifier_svc.receipts.wire import Answer
 
@@ -52,7 +53,7 @@ class TurnFault:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """An episode as its receipts tell it; `decoded` is keyed by turn."""
+    """An episode as its receipts tell it; `decoded` is keyed by turn, `said` has the visible texts with their turns."""
 
     setting: Setting
     played: Played
@@ -64,6 +65,7 @@ class Rebuilt:
     origins: tuple[tuple[int, Origin], ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     decoded: Mapping[int, Decoded] | None = None
+    said: tuple[tuple[int, str], ...] = ()
     faults: tuple[TurnFault, ...] = ()
     next_request_over_limit: bool = False
 
@@ -120,13 +122,13 @@ def _is_over_limit(facts: EpisodeFacts, rebuilt: Rebuilt) -> bool:
 
 
 def _check_requests(facts: EpisodeFacts, rebuilt: Rebuilt, attempts: Sequence[StoredCall]) -> Rebuilt:
-    said = _conversation(facts, rebuilt)
+    sent = _conversation(facts, rebuilt)
     if _is_over_limit(facts, rebuilt):
-        size = str(input_bytes(said))
+        size = str(input_bytes(sent))
         limit = f"at most {facts.route.input_limit_bytes}"
         rebuilt = _with_fault(rebuilt, TurnFault(attempts[0].turn, "input_bytes", limit, size))
     for attempt in attempts:
-        found = request_differences(attempt.request, facts.route.request, said)
+        found = request_differences(attempt.request, facts.route.request, sent)
         faults = (TurnFault(attempt.turn, f"request/{item.field}", item.expected, item.actual) for item in found)
         rebuilt = _with_fault(rebuilt, *faults)
     return rebuilt
@@ -138,7 +140,12 @@ def _take_turn(facts: EpisodeFacts, rebuilt: Rebuilt, turn: int, response: bytes
     plan = facts.route.request
     answer = Answer(plan.wire_format, response, http_status, plan.streamed)
     decoded = decode(answer, tools, seen_ids, facts.route.expectation)
-    rebuilt = replace(rebuilt, decoded={**(rebuilt.decoded or {}), turn: decoded})
+    text = said(plan.wire_format, decoded)
+    rebuilt = replace(
+        rebuilt,
+        decoded={**(rebuilt.decoded or {}), turn: decoded},
+        said=(*rebuilt.said, (turn, text)) if text else rebuilt.said,
+    )
     if isinstance(decoded.verdict, TechnicalUnknown):
         return replace(rebuilt, status=Status.TECHNICAL_UNKNOWN, unknown=decoded.verdict)
     if isinstance(decoded.verdict, TextFinish):

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from countersign.kit.printable import printable, printable_lines
 from countersign.prose.identity import uuid7
 from countersign.prose.redaction import Redactor
-from countersign.prose.text import printable, printable_lines
 
 REDACTOR = Redactor(["sk-long-secret", "sk-long", ""])
 

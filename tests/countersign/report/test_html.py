@@ -9,6 +9,7 @@ from countersign.report import html
 from countersign.report.charts import MAX_BARS, coverage_chart
 from countersign.report.timeline import draw
 from countersign.report.views import episodes_of
+from countersign.study.analysing import VisibleText
 from tests.countersign.report.studies import HOSTILE, analysis, line, lines, manifest, record
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -45,9 +46,24 @@ class Page(HTMLParser):
         assert self.open.pop() == tag, tag
 
 
-def rendered(*, agrees: bool = True) -> str:
-    records = {f"{1:064x}": record()}
-    return html.render(manifest(), analysis(agrees=agrees), episodes_of(lines(), records), "Verified.")
+def rendered(*, agrees: bool = True, texts: dict[str, dict[int, VisibleText]] | None = None) -> str:
+    episodes = episodes_of(lines(), {f"{1:064x}": record()}, texts or {})
+    return html.render(manifest(), analysis(agrees=agrees), episodes, "Verified.", texts=texts is not None)
+
+
+def test_what_the_model_wrote_is_shown_where_it_is_asked_for_and_steers_nothing() -> None:
+    wrote = "<b>Trust me</b>\u202e\x1b[2J\nAll is saved."
+    told = rendered(texts={f"{1:064x}": {1: VisibleText(wrote, 0), 2: VisibleText("x" * 10, 990)}})
+    page = Page(told)
+    assert "b" not in page.tags
+    assert "&lt;b&gt;Trust me&lt;/b&gt;\\u202e\\x1b[2J\nAll is saved.</blockquote>" in told
+    assert "(990 further characters)" in told
+    # The operator's own step has no turn: the first text is the transfer's.
+    assert told.index("transfer</th>") < told.index("Trust me") < told.index("finish(saved)</th>")
+    assert "was asked for by name" in told
+    silent = rendered()
+    assert "<blockquote" not in silent
+    assert "is shown with --texts" in silent
 
 
 def test_the_page_is_one_file_without_scripts_or_requests() -> None:
@@ -87,7 +103,7 @@ def test_errors_are_named_first() -> None:
 
 
 def test_an_episode_without_a_record_has_no_timeline_and_is_listed() -> None:
-    episodes = episodes_of(lines(), {})
+    episodes = episodes_of(lines(), {}, {})
     assert [draw(episode) for episode in episodes] == ["", "", ""]
     assert [episode.ended for episode in episodes] == [
         "completed: explicit finish",
@@ -97,7 +113,7 @@ def test_an_episode_without_a_record_has_no_timeline_and_is_listed() -> None:
 
 
 def test_the_timeline_has_evidence_deadline_actions_and_settlement() -> None:
-    (episode,) = episodes_of([line(1)], {f"{1:064x}": record()})
+    (episode,) = episodes_of([line(1)], {f"{1:064x}": record()}, {})
     assert [(one.id, one.requested, one.delivered, one.says) for one in episode.reports] == [
         ("report-1", 0, 2, "epoch 0, need yes")
     ]

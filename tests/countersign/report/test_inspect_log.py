@@ -22,7 +22,7 @@ def read(tmp_path: Path, document: dict[str, Any], episodes: list[dict[str, Any]
     log = pytest.importorskip("inspect_ai.log", reason="the extra 'inspect' is not installed: inspect-ai writes logs")
     from countersign.report.inspect_log import to_eval
 
-    shown = episodes_of(episodes or lines(), {f"{1:064x}": record(), f"{2:064x}": {**record(), "origins": []}})
+    shown = episodes_of(episodes or lines(), {f"{1:064x}": record(), f"{2:064x}": {**record(), "origins": []}}, {})
     path = tmp_path / "small.eval"
     path.write_bytes(to_eval(manifest(), document, shown, CREATED))
     return log.read_eval_log(str(path))
@@ -98,7 +98,7 @@ def test_a_final_text_is_not_shown(tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai.log", reason="the extra 'inspect' is not installed: inspect-ai writes logs")
     from countersign.report.inspect_log import TEXT_SHOWN, eval_log
 
-    log = eval_log(manifest(), analysis(), episodes_of(lines()[:1], {f"{1:064x}": told}), CREATED)
+    log = eval_log(manifest(), analysis(), episodes_of(lines()[:1], {f"{1:064x}": told}, {}), CREATED)
     assert log.samples is not None
     assert (log.samples[0].messages[-1].role, log.samples[0].messages[-1].content) == ("assistant", TEXT_SHOWN)
 
