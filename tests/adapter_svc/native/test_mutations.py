@@ -1,6 +1,7 @@
 """A good stream that was tampered with is not complete, but where its protocol cannot tell: that is listed here."""
 
 import copy
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -105,6 +106,50 @@ def test_records_out_of_order_are_noticed(path: str) -> None:
         swapped = [*records[:at], records[at + 1], records[at], *records[at + 2 :]]
         movable = {kind_of(records[at]), kind_of(records[at + 1])} & free
         assert movable or records[at] == records[at + 1] or not accepted(path, lines(swapped)), at
+
+
+UNSEEN_IF_SWAPPED = {
+    # Messages carry no number, and a call's text may come on either side of it.
+    "claude/tool_ok": {("assistant/text", "assistant/tool_use"), ("user/tool_result", "assistant/text")},
+    # Items carry no reference to one another; an error item may come outside of the turn (design, Codex).
+    "codex/tool_ok": {
+        ("item.completed/command_execution", "item.completed/agent_message"),
+        ("item.completed/error", "turn.started"),
+    },
+    # Messages carry no number; a call and its result are matched with each other only.
+    "gemini/tool_ok": {
+        ("message/assistant", "message/assistant"),
+        ("message/assistant", "tool_use"),
+        ("message/user", "message/assistant"),
+        ("tool_result", "message/assistant"),
+    },
+    # The provider's events are numbered among themselves, the library's items stand beside them without a number.
+    "agents-sdk/tool_ok": {
+        ("raw_response_event", "run_item_stream_event/message_output_created"),
+        ("raw_response_event", "run_item_stream_event/tool_called"),
+        ("run_item_stream_event/tool_output", "raw_response_event"),
+    },
+}
+
+
+@pytest.mark.parametrize("path", UNSEEN_IF_SWAPPED)
+def test_neighbours_that_changed_places_are_noticed_but_the_listed_ones(path: str) -> None:
+    records = records_of(captured(path))
+    unseen = {
+        (kind_of(first), kind_of(second))
+        for at, (first, second) in enumerate(itertools.pairwise(records))
+        if first != second and accepted(path, lines([*records[:at], second, first, *records[at + 2 :]]))
+    }
+    assert unseen == UNSEEN_IF_SWAPPED[path]
+
+
+@pytest.mark.parametrize("path", ["claude/tool_ok", "codex/tool_ok", "gemini/tool_ok"])
+def test_a_stream_cut_at_any_byte_is_not_complete(path: str) -> None:
+    whole = captured(path)
+    terminal = judge(opening_of(path), whole).facts.terminal_record
+    assert terminal is not None
+    needed = sum(map(len, whole.splitlines(keepends=True)[:terminal]))
+    assert [at for at in range(needed) if accepted(path, whole[:at])] == []
 
 
 @pytest.mark.parametrize("path", GOOD)
