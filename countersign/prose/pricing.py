@@ -20,8 +20,8 @@ PROVIDERS: Final = {
     HarnessName.AGENTS_SDK: "openai",
     HarnessName.MOCK: "openai",
 }
-"""Whose prices hold. The others are left out: OMP and pi may change the model within a run, and state their cost; Gemini
-CLI's counts do not say how many tokens of thought there were, nor always which of several models had them."""
+"""Whose prices hold. The others are left out: OMP and pi may change the model within a run, and state their cost;
+Gemini CLI's counts do not say how many tokens of thought there were, nor always which of several models had them."""
 
 
 @dataclass(frozen=True, slots=True)
