@@ -16,7 +16,7 @@ test: $(VENV)/dev
 	$(BIN)/python -m pytest
 
 # Real agent programs, all scenarios. `make test` runs the quick ones of those that are installed.
-test-harness: $(VENV)/dev .harness/core/ready .harness/more/ready
+test-harness: $(VENV)/dev .harness/core/ready .harness/more/ready .harness/agents/ready
 	COUNTERSIGN_HARNESS_ALL=1 $(BIN)/python -m pytest tests/harness
 
 # The programs from npm, as tests/harness/*/package-lock.json pins them; their install scripts are not run. `npm ci` refuses a
@@ -27,6 +27,13 @@ NPM_more := install
 	mkdir -p $(@D)
 	cp tests/harness/$*/package.json tests/harness/$*/package-lock.json tests/harness/$*/.npmrc $(@D)
 	cd $(@D) && npm $(NPM_$*) --ignore-scripts --no-audit --no-fund --silent
+	touch $@
+
+# The OpenAI Agents SDK, which runs in the environment of `prose` itself.
+.harness/agents/ready: requirements/build.txt requirements/agents.txt $(VENV)/ready
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/build.txt -r requirements/agents.txt
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	touch $@
 
 # Both readers of answers against spoilt recordings: each test for FUZZ_SECONDS, from FUZZ_SEED on.
@@ -91,6 +98,7 @@ lock: $(VENV)/dev
 	$(LOCK) --output-file requirements/bench.txt requirements/bench.in
 	$(LOCK) --constraint requirements/dev.txt --output-file requirements/runtime.txt pyproject.toml
 	$(LOCK) --constraint requirements/dev.txt --extra report --output-file requirements/report.txt pyproject.toml
+	$(LOCK) --constraint requirements/dev.txt --extra agents-sdk --output-file requirements/agents.txt pyproject.toml
 	$(LOCK) --constraint requirements/dev.txt --output-file requirements/build.txt requirements/build.in
 	$(LOCK) --output-file requirements/deploy.txt requirements/deploy.in
 

@@ -165,7 +165,7 @@ class Stage:
         `with_mode` asks for the program's own permission mode.
         """
         skip_where_missing(program)
-        provider = self._provider(script)
+        provider = self._provider(program, script)
         given = [
             f"--harness={program.harness}",
             f"--model={program.model}",
@@ -180,7 +180,7 @@ class Stage:
             *options,
         ]
         return subprocess.Popen(
-            [*self._network, sys.executable, "-m", "countersign.prose", *given, "run", "test/PROGRAM.md"],
+            [*self._network, str(program.python), "-m", "countersign.prose", *given, "run", "test/PROGRAM.md"],
             cwd=PROJECT_ROOT,
             env=self._environment(program),
             stdin=subprocess.DEVNULL,
@@ -209,11 +209,18 @@ class Stage:
         process.send_signal(signal.SIGINT)
         return self.finished(process)
 
-    def _provider(self, script: list[Act]) -> Provider:
+    def _provider(self, program: Program, script: list[Act]) -> Provider:
         path = self.folder / "script.json"
         path.write_text(json.dumps([self._placed(act) for act in script]))
         process = subprocess.Popen(
-            [*self._network, sys.executable, "-m", "tests.harness.provider", str(path)],
+            [
+                *self._network,
+                sys.executable,
+                "-m",
+                "tests.harness.provider",
+                str(path),
+                *([] if program.has_tools else ["--every"]),
+            ],
             cwd=PROJECT_ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

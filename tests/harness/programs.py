@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,8 @@ KEY = "sk-scripted-0123456789abcdef"
 class Program:
     """One program: `files` are put on PATH by their names, `home` into its home; `api` follows the provider's URL.
 
-    `core` programs are those of continuous integration.
+    `core` programs are those of continuous integration. `python` runs the command. Of
+    one that `has_tools`, requests that declare none are no turns of the agent's.
     """
 
     harness: str
@@ -33,10 +35,13 @@ class Program:
     api: str = ""
     home: Mapping[str, str] = field(default_factory=dict)
     core: bool = False
+    python: Path = Path(sys.executable)
+    has_tools: bool = True
 
     def missing(self) -> str | None:
         """The reason for which it cannot be run, or None."""
-        absent = [name for name, path in self.files().items() if not os.access(path, os.X_OK)]
+        needed = {**self.files(), self.harness: self.python}
+        absent = [name for name, path in needed.items() if not os.access(path, os.X_OK)]
         if not absent:
             return None
         return f"{', '.join(absent)} {self.version} is not installed in .harness/ (make .harness/core/ready)"
@@ -97,4 +102,15 @@ GEMINI = Program(
     "gemini-2.5-flash",
     mode="acceptEdits",
 )
-PROGRAMS = {program.harness: program for program in (CLAUDE, CODEX, OMP, PI, GEMINI)}
+AGENTS_SDK = Program(
+    "agents-sdk",
+    "0.24.0",
+    dict,
+    "openai-api-key",
+    "OPENAI_API_KEY",
+    "gpt-5.1",
+    api="/v1",
+    python=INSTALLED / "agents" / "bin" / "python",
+    has_tools=False,
+)
+PROGRAMS = {program.harness: program for program in (CLAUDE, CODEX, OMP, PI, GEMINI, AGENTS_SDK)}

@@ -33,6 +33,7 @@ class Turns:
     """What was asked, and the script that is being played."""
 
     script: list[dict[str, Any]]
+    every: bool = False
     asked: int = 0
     never: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -41,7 +42,7 @@ class Turns:
         path = request.path.split("?")[0]
         wire = next((name for name, target in TARGETS.items() if path.endswith(target)), None)
         body = json.loads(request.body) if request.body.startswith(b"{") else {}
-        turn = wire is not None and bool(body.get("tools"))
+        turn = wire is not None and (self.every or bool(body.get("tools")))
         tell({"path": path, "turn": turn, "key": _key(request)})
         if wire is None:
             return Response(200, b'{"input_tokens":100}') if path.endswith("count_tokens") else Response(404, b"{}")
@@ -137,8 +138,8 @@ def _tool_names(tools: list[dict[str, Any]]) -> list[str]:
 
 
 async def main() -> None:
-    """Serve the script in the file that is named until standard input ends."""
-    turns = Turns(json.loads(Path(sys.argv[1]).read_text()))
+    """Serve the script in the file that is named until standard input ends; with `--every`, each request is a turn."""
+    turns = Turns(json.loads(Path(sys.argv[1]).read_text()), "--every" in sys.argv)
     async with await serve(turns.answer) as server:
         tell({"url": server.url})
         await asyncio.to_thread(sys.stdin.read)

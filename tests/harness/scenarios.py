@@ -7,6 +7,7 @@ Act = dict[str, Any]
 DONE: Act = {"text": "FINAL: done."}
 OUTLIVING = "setsid sleep 321 > /dev/null 2>&1 < /dev/null & echo started"
 FAILED, CANCELLED, CLEANUP = (22, "HARNESS_FAILED"), (24, "CANCELLED"), (25, "PROCESS_CLEANUP_FAILED")
+MALFORMED = (22, "PROTOCOL_MALFORMED")
 COMPLETE = (0, None)
 UNSURE = {"TEXT_POSSIBLY_TRUNCATED": 1}
 
@@ -61,6 +62,7 @@ SCENARIOS = [
             "omp": Verdict(),
             "pi": Verdict(),
             "gemini": Verdict(observations=UNSURE),
+            "agents-sdk": Verdict(),
         },
     ),
     Scenario(
@@ -72,6 +74,7 @@ SCENARIOS = [
             "omp": Verdict(),
             "pi": Verdict(),
             "gemini": Verdict(observations=UNSURE),
+            "agents-sdk": Verdict(FAILED, said=0),
         },
     ),
     Scenario(
@@ -83,6 +86,7 @@ SCENARIOS = [
             "omp": Verdict(FAILED, said=0),
             "pi": Verdict(FAILED, said=0),
             "gemini": Verdict(observations=UNSURE),
+            "agents-sdk": Verdict(MALFORMED, said=0),
         },
         core=False,
     ),
@@ -95,6 +99,7 @@ SCENARIOS = [
             "omp": Verdict(FAILED, said=0),
             "pi": Verdict(FAILED, said=0),
             "gemini": Verdict(observations=UNSURE),
+            "agents-sdk": Verdict(MALFORMED, said=0),
         },
     ),
     Scenario(
@@ -106,6 +111,7 @@ SCENARIOS = [
             "omp": Verdict(observations={"EMPTY_FINAL_TEXT": 1, "PROVIDER_RETRY": 3}, turns=12, said=0),
             "pi": Verdict(observations={"EMPTY_FINAL_TEXT": 1}, said=0),
             "gemini": Verdict(FAILED, {"TRANSIENT_ERROR": 1}, turns=4, said=0),
+            "agents-sdk": Verdict(observations={"EMPTY_FINAL_TEXT": 1}, said=0),
         },
     ),
     Scenario(
@@ -117,6 +123,7 @@ SCENARIOS = [
             "omp": Verdict(FAILED, said=0),
             "pi": Verdict(FAILED, said=0),
             "gemini": Verdict(FAILED, said=0),
+            "agents-sdk": Verdict(FAILED, said=0),
         },
     ),
     Scenario(
@@ -128,15 +135,17 @@ SCENARIOS = [
             "omp": Verdict(turns=2),
             "pi": Verdict(observations={"PROVIDER_RETRY": 1, "TRANSIENT_ERROR": 1}, turns=2),
             "gemini": Verdict(observations=UNSURE, turns=2),
+            "agents-sdk": Verdict(turns=2),
         },
     ),
     Scenario(
         "HTTP 500 always",
         [{"status": 500}],
-        # The others go on for longer than a test may take.
+        # The rest go on for longer than a test may take.
         {
             "codex": Verdict(FAILED, _noted(7), turns=30, said=0),
             "pi": Verdict(FAILED, {"PROVIDER_RETRY": 3, "TRANSIENT_ERROR": 3}, turns=4, said=0),
+            "agents-sdk": Verdict(FAILED, turns=3, said=0),
         },
         core=False,
         timeout="90s",
@@ -149,6 +158,7 @@ SCENARIOS = [
             "codex": Verdict(FAILED, _noted(7), turns=6, said=0),
             "pi": Verdict(FAILED, {"PROVIDER_RETRY": 3, "TRANSIENT_ERROR": 3}, turns=4, said=0),
             "gemini": Verdict(FAILED, said=0),
+            "agents-sdk": Verdict(MALFORMED, said=0),
         },
     ),
     Scenario(
@@ -160,6 +170,7 @@ SCENARIOS = [
             "omp": Verdict(),
             "pi": Verdict(FAILED, {"PROVIDER_RETRY": 3, "TRANSIENT_ERROR": 3}, turns=4, said=0),
             "gemini": Verdict(FAILED, {"TRANSIENT_ERROR": 1}, turns=4, said=0),
+            "agents-sdk": Verdict(MALFORMED, said=0),
         },
         timeout="40s",
     ),
@@ -172,6 +183,7 @@ SCENARIOS = [
             "omp": Verdict(CANCELLED, said=0),
             "pi": Verdict(CANCELLED, said=0),
             "gemini": Verdict(CANCELLED, said=0),
+            "agents-sdk": Verdict(CANCELLED, said=0),
         },
         timeout="8s",
     ),
