@@ -16,7 +16,6 @@ from pathlib import Path
 from tests.ledger_svc.postgres_cluster import find_programs
 from tests.soak import results
 from tests.soak.faults import Store
-from tests.soak.services import kill_all
 from tests.soak.soak import Settings, Soak
 
 DEFAULT_SECONDS = 600.0
@@ -41,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     soak = Soak(settings)
     results.write_plan(soak, settings.folder / results.PLAN_NAME)
-    _guard(settings.seconds + GRACE_SECONDS)
+    _guard(soak, settings.seconds + GRACE_SECONDS)
     print(f"soak, seed {settings.seed}: {settings.seconds:g} s on {' and '.join(settings.stores)}, "
           f"{len(soak.faults)} faults planned; everything is in {settings.folder}", flush=True)  # fmt: skip
     status = HOLDS
@@ -64,13 +63,13 @@ async def _interruptible(soak: Soak) -> None:
     await soak.run()
 
 
-def _guard(seconds: float) -> None:
+def _guard(soak: Soak, seconds: float) -> None:
     """However the soak hangs: at its deadline everything that it started is killed, and it ends."""
 
     def end() -> None:
         time.sleep(seconds)
         sys.stderr.write("soak: its deadline has passed, everything is killed\n")
-        kill_all()
+        soak.site.abandon()
         os._exit(BROKEN)
 
     threading.Thread(target=end, daemon=True).start()

@@ -43,9 +43,7 @@ class Journal:
         """An account with a grant, and a study."""
         self.add("ACCOUNT_OPENED", account_id=ACCOUNT, currency="USD")
         self.add("BUDGET_GRANTED", account_id=ACCOUNT, amount_nanos=GRANT)
-        self.add(
-            "STUDY_OPENED", study_id=STUDY, cap_nanos=CAP, call_ceiling_nanos=CEILING, max_in_flight=IN_FLIGHT
-        )
+        self.add("STUDY_OPENED", study_id=STUDY, cap_nanos=CAP, call_ceiling_nanos=CEILING, max_in_flight=IN_FLIGHT)
         return self
 
     def call(self, state: str, slot: str = "first", **changes: Any) -> Entry:
@@ -100,9 +98,10 @@ def invariants(violations: list[Violation]) -> set[Invariant]:
 def a_record(**changes: Any) -> dict[str, Any]:
     """A record that holds."""
     identity = {"route": "r0.act-well.chat_completions.whole", "template": "event", "world": "need"}
-    good = {
-        "study_id": STUDY, "episode_id": EPISODE, "identity": identity, "status": "completed", "termination": "explicit_finish",
-        "reason": None, "stop_category": None, "outcome": {"primary_loss": 0}, "prefix_count": 0, "events": [{}, {}],
+    good: dict[str, Any] = {
+        "study_id": STUDY, "episode_id": EPISODE, "identity": identity, "status": "completed",
+        "termination": "explicit_finish", "reason": None, "stop_category": None, "outcome": {"primary_loss": 0},
+        "prefix_count": 0, "events": [{}, {}],
         "calls": [{"response_digest": "a"}, {"response_digest": "b"}],
         "verification": {"agrees": True, "differences": []},
     }  # fmt: skip

@@ -55,10 +55,17 @@ SURVIVORS = ("adapter-1", "verifier-1")
 """Never killed: they are seen over the whole time."""
 
 _SECONDS = {
-    Kind.KILL: (0.0, 4.0), Kind.PAUSE: (0.2, 8.0), Kind.CUT: (0.0, 0.0), Kind.REFUSE: (0.5, 8.0), Kind.DELAY: (2.0, 12.0),
-    Kind.STALL: (1.0, 10.0), Kind.MID_ANSWER: (0.5, 4.0), Kind.RESTART: (0.0, 3.0), Kind.CRASH: (0.0, 3.0),
+    Kind.KILL: (0.0, 4.0),
+    Kind.PAUSE: (0.2, 8.0),
+    Kind.CUT: (0.0, 0.0),
+    Kind.REFUSE: (0.5, 8.0),
+    Kind.DELAY: (2.0, 12.0),
+    Kind.STALL: (1.0, 10.0),
+    Kind.MID_ANSWER: (0.5, 4.0),
+    Kind.RESTART: (0.0, 3.0),
+    Kind.CRASH: (0.0, 3.0),
     Kind.DISK_FULL: (1.0, 5.0),
-}  # fmt: skip
+}
 """How long a fault may last, least and most."""
 
 _LINK_KINDS = (Kind.CUT, Kind.REFUSE, Kind.DELAY, Kind.STALL, Kind.MID_ANSWER)

@@ -35,6 +35,9 @@ STUDIES_AN_ACCOUNT = 6
 UNREACHABLE = "cannot be reached"
 """Why a collector may end as if told something wrong: a service was away when it began."""
 
+AWAY_SECONDS = 1.0
+"""How long a lane waits then."""
+
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 SETTLED, FAILED, WRONG, HELD = 0, 1, 2, 3
 
@@ -131,6 +134,9 @@ class Lane:
             if self.clock() >= until or len(job.statuses) >= MOST_COLLECTIONS:
                 self._leave(job)
                 return
+            if both[0] == WRONG:
+                job.statuses.pop()
+                await asyncio.sleep(AWAY_SECONDS)
             if HELD in both and not await self._decide(job):
                 job.due = self.clock() + LEASE_SECONDS
                 self._waiting.append(job)
@@ -236,6 +242,11 @@ def report_of(path: Path) -> dict[str, Any] | None:
 def _named(status: int) -> str:
     if status in KILLED:
         return "killed"
-    return {SETTLED: "settled", FAILED: "failed", HELD: "held", WRONG: "unreachable", 143: "interrupted"}.get(
-        status, f"status {status}"
-    )
+    return {
+        SETTLED: "settled",
+        FAILED: "failed",
+        HELD: "held",
+        WRONG: "unreachable",
+        143: "interrupted",
+        -signal.SIGTERM: "interrupted",
+    }.get(status, f"status {status}")

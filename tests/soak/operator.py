@@ -46,7 +46,7 @@ class Operator:
 
 
 def decision_on(dice: random.Random, attempt: Attempt, book: Book, door: Door) -> Decision:
-    """What the evidence says: never sent where nothing arrived and no connection was made, else at most what was kept."""
+    """What the evidence says: never sent where nothing arrived or connected, else at most what was kept."""
     opens = attempt.response is None and dice.random() < 0.6
     arrived = len(door.by_digest.get(attempt.digest, ()))
     if attempt.progress == "NOT_CONNECTED" and arrived < len(book.by_digest[attempt.digest]):

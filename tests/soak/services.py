@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import resource
 import shutil
 import signal
@@ -34,7 +35,8 @@ def kill_all() -> None:
 
 def free_port() -> int:
     """A port of loopback at which nobody listens."""
-    for port in _PORTS:
+    # Any, and not the first: the owner of that one may be another soak's, and down for a moment.
+    for port in random.SystemRandom().sample(_PORTS, 100):
         with socket.socket() as one, suppress(OSError):
             one.bind(("127.0.0.1", port))
             return port

@@ -33,7 +33,7 @@ SAMPLE_SECONDS = 1.0
 SCAN_SECONDS = 5.0
 VERIFY_EVERY_SECONDS = 20.0
 STOPPED_STATUSES = (0, -signal.SIGTERM)
-"""How a service may end that is asked to: by itself, or, where it has not begun to listen for the signal yet, by it."""
+"""How a service may end that is asked to: by itself, or by the signal where it does not listen for that yet."""
 
 BOUNDS = {
     "adapter": growth.Bound(6.0, 6.0),
@@ -283,7 +283,7 @@ class Soak:
                 await asyncio.sleep(1.0)
 
     async def _look_at_receipts(self, address: str) -> None:
-        """I9: the reasoning that is nowhere else is in the receipts, or looking for it elsewhere would prove nothing."""
+        """I9: the reasoning that is nowhere else is in the receipts: else looking for it would prove nothing."""
         book = self.inspector.book
         keys = [
             key
@@ -304,8 +304,8 @@ class Soak:
         found = []
         for told in self.judged():
             if told["grows"]:
-                what = f"{told['service']}: {told['grown_mib']} MiB of {told['allowed_mib']} in {told['judged_seconds']} s, "
-                what += f"{told['grown_descriptors']} descriptors"
+                what = f"{told['service']}: {told['grown_mib']} MiB of {told['allowed_mib']}"
+                what += f", {told['grown_descriptors']} descriptors, in {told['judged_seconds']} s"
                 found.append(Violation(Invariant.MEMORY, what))
         return found
 

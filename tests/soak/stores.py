@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -41,7 +42,7 @@ class SqliteReader:
         except sqlite3.Error as error:
             raise StoreAway(str(error)) from None
 
-    def _rows(self, query: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
+    def _rows(self, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         assert self._db is not None
         return self._db.execute(query, values).fetchall()
 
@@ -56,7 +57,7 @@ class PostgresReader:
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._db: psycopg.Connection[tuple[object, ...]] | None = None
+        self._db: psycopg.Connection[tuple[Any, ...]] | None = None
 
     def after(self, heads: Heads) -> list[Entry]:
         """All committed entries beyond `heads`, account by account. Raises StoreAway."""
@@ -81,26 +82,19 @@ Reader = SqliteReader | PostgresReader
 """Either store's."""
 
 
-def _entries(rows: Callable[..., list[tuple[object, ...]]], heads: Heads) -> Iterator[Entry]:
+def _entries(rows: Callable[..., list[tuple[Any, ...]]], heads: Heads) -> Iterator[Entry]:
     for account_id, head in rows("SELECT account_id, head_sequence FROM accounts ORDER BY 1"):
-        read = heads.get(str(account_id), 0)
-        if int(str(head)) < read:
+        read = heads.get(account_id, 0)
+        if head < read:
             # Read all the same: the book says that the journal was cut short.
             yield from (
                 _entry(row) for row in rows(f"SELECT {_COLUMNS} FROM journal WHERE account_id = %s", account_id)
             )
-        elif int(str(head)) > read:
+        elif head > read:
             query = f"SELECT {_COLUMNS} FROM journal WHERE account_id = %s AND sequence > %s ORDER BY sequence"
             yield from (_entry(row) for row in rows(query, account_id, read))
 
 
-def _entry(row: tuple[object, ...]) -> Entry:
-    account_id, sequence, kind, body, *digests, at = row
-    return Entry(
-        str(account_id),
-        int(str(sequence)),
-        str(kind),
-        str(body).encode(),
-        *(bytes(one) for one in digests),
-        int(str(at)),
-    )  # type: ignore[call-overload]
+def _entry(row: tuple[Any, ...]) -> Entry:
+    account_id, sequence, kind, body, body_digest, previous, chain, at = row
+    return Entry(account_id, sequence, kind, body.encode(), bytes(body_digest), bytes(previous), bytes(chain), at)

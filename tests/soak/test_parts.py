@@ -1,5 +1,7 @@
 """The plan of faults, the judgement of memory, and the result of a soak."""
 
+from typing import Any
+
 import pytest
 
 from tests.soak.faults import LINKS, SURVIVORS, Kind, Store, phases, plan_of
@@ -39,7 +41,11 @@ def test_survivors_are_never_killed_and_ledgers_not_in_the_second_half_of_their_
 def series(mib_an_hour: float, descriptors_an_hour: float = 0.0, seconds: int = 600) -> Series:
     noise = [0.0, 2.0, -1.0, 0.5, 3.0]
     points = [
-        (float(at), int((80 + noise[at % 5] + mib_an_hour * at / 3600) * MIB), 30 + int(descriptors_an_hour * at / 3600))
+        (
+            float(at),
+            int((80 + noise[at % 5] + mib_an_hour * at / 3600) * MIB),
+            30 + int(descriptors_an_hour * at / 3600),
+        )
         for at in range(seconds)
     ]
     return Series("adapter-1", 1, points)
@@ -68,7 +74,7 @@ def test_single_peaks_do_not_move_the_slope() -> None:
 
 
 def test_a_broken_soak_says_how_to_repeat_it() -> None:
-    empty = {"applied": {}, "planned": {}, "skipped": {}}
+    empty: dict[str, Any] = {"applied": {}, "planned": {}, "skipped": {}}
     result = {
         "seed": 5, "verdict": "broken", "ran_seconds": 9.0, "stores": ["sqlite"], "faults": empty,
         "studies": {"begun": 1, "settled": 0, "left": 0}, "collections": {}, "episodes": {},
