@@ -133,7 +133,7 @@ def _targets(phase: Phase, *, lasting: bool) -> Mapping[tuple[Kind, str], float]
         if on_database:
             weights |= {(Kind.RESTART, "database"): 3, (Kind.CRASH, "database"): 2}
         else:
-            weights |= {(Kind.DISK_FULL, "ledger-1"): 2}
+            weights |= {(Kind.DISK_FULL, "ledger-1"): 5}
     weights |= {(Kind.KILL, target): 4.0 for target in killed}
     paused = (*SURVIVORS, "adapter-2", "verifier-2", COLLECTOR, "provider", *ledgers)
     weights |= {(Kind.PAUSE, target): 1.5 for target in paused}

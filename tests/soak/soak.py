@@ -33,15 +33,16 @@ SAMPLE_SECONDS = 1.0
 SCAN_SECONDS = 5.0
 VERIFY_EVERY_SECONDS = 20.0
 STOPPED_STATUSES = (0, -signal.SIGTERM)
-"""How a service may end that is asked to: by itself, or by the signal where it does not listen for that yet."""
+"""How a service may end that is asked to: by itself, or by the signal where it does not listen yet."""
 
+AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 BOUNDS = {
     "adapter": growth.Bound(6.0, 6.0),
     "verifier": growth.Bound(6.0, 6.0),
     "provider": growth.Bound(6.0, 6.0),
     "ledger": growth.Bound(140.0, 6.0),
 }
-"""What each may grow. The ledger's page cache fills up to 128 MiB, its newest keys up to 12 MB (docs/performance.md)."""
+"""What each may grow. The ledger's page cache fills up to 128 MiB, its keys 12 MB (docs/performance.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,7 @@ class Soak:
             except StoreAway:
                 self.unanswered["store"] += 1
             except grpc.aio.AioRpcError as error:
-                self.unanswered[f"ledger.{error.code().name}"] += 1
+                self._refused(name, error)
         self.inspector.wire_log(self.site.wire_log)
 
     async def _scan(self) -> None:
@@ -208,7 +209,14 @@ class Soak:
         except StoreAway:
             self.unanswered["store"] += 1
         except grpc.aio.AioRpcError as error:
-            self.unanswered[f"verify.{error.code().name}"] += 1
+            self._refused("ledger-1", error)
+
+    def _refused(self, name: str, error: grpc.aio.AioRpcError) -> None:
+        """A ledger that is down, frozen or without its store may say so, and nothing else."""
+        self.unanswered[f"{name}.{error.code().name}"] += 1
+        if error.code() not in AWAY:
+            what = f"{name} answered {error.code().name}: {error.details()}"
+            self.inspector.tell([Violation(Invariant.CONDUCT, what)])
 
     async def _disturb(self, phase: Phase) -> None:
         """Begin every fault of the phase at its offset; several may last at once."""

@@ -40,7 +40,7 @@ _TEMPLATES: Mapping[str, Mapping[str, Any]] = {
     "pending": {"environment": "pending", "worlds": _NEEDS},
     "probe": {"environment": "probe", "worlds": _NEEDS},
 }
-WORKERS = 3
+WORKERS = 4
 _TIMEOUTS = {"connect_timeout_millis": 2_000, "first_byte_timeout_millis": 4_000, "total_timeout_millis": 6_000}
 ATTEMPT_SECONDS = 6.0
 """How long an attempt may take with these timeouts."""
@@ -84,7 +84,7 @@ def draw(seed: int, name: str, account_id: str, provider: str) -> Plan:
         "arms": [
             {"name": arm, "wording": arm} for arm in dice.sample(("neutral", "verify_first"), dice.choice((1, 2)))
         ],
-        "messages": [{"name": f"m{n}", "body": f"Message {n} of {name}."} for n in range(dice.choice((1, 2)))],
+        "messages": [{"name": f"m{n}", "body": f"Message {n} of {name}."} for n in range(dice.choice((1, 2, 4)))],
         "routes": _routes(dice, provider),
     }
     return Plan(name, account_id, document)
