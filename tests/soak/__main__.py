@@ -103,7 +103,7 @@ def _stores(named: str | None) -> tuple[Store, ...]:
             sys.stderr.write("soak: PostgreSQL's server is not installed, so the ledger is on SQLite alone\n")
         return (Store.SQLITE, Store.POSTGRES) if has_postgres else (Store.SQLITE,)
     try:
-        stores = tuple(Store(name) for name in named.split(","))
+        stores = tuple(dict.fromkeys(Store(name) for name in named.split(",")))
     except ValueError:
         raise BadInput(f"--stores {named}: must be sqlite, postgres, or both with a comma") from None
     if Store.POSTGRES in stores and not has_postgres:

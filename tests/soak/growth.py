@@ -34,12 +34,13 @@ class Series:
     """One process from its start to its end: seconds, bytes resident, descriptors."""
 
     service: str
-    number: int
+    store: str
+    pid: int
     points: list[tuple[float, int, int]] = field(default_factory=list)
 
     def judged(self, bound: Bound) -> dict[str, Any]:
         """What became of it; `grows` is None where it was too short to be judged."""
-        told: dict[str, Any] = {"service": self.service, "start": self.number, "samples": len(self.points)}
+        told: dict[str, Any] = {"service": self.service, "store": self.store, "samples": len(self.points)}
         if not self.points:
             return {**told, "seconds": 0.0, "grows": None}
         told |= {

@@ -2,11 +2,13 @@
 
 import json
 import platform
+import subprocess
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import PROJECT_ROOT
 from tests.soak.soak import Soak
 
 SCHEMA = "countersign.soak/1"
@@ -33,6 +35,7 @@ def result_of(soak: Soak) -> dict[str, Any]:
         "seed": settings.seed,
         "command": command_of(soak),
         "version": _version(),
+        "commit": _commit(),
         "python": platform.python_version(),
         "stores": [store.value for store in settings.stores],
         "seconds": settings.seconds,
@@ -112,14 +115,23 @@ def _memory_line(one: dict[str, Any]) -> str:
     says = "GROWS" if one["grows"] else "flat"
     first, last = one["rss_mib"]
     return (
-        f"    {one['service']:<11} {one['judged_seconds']:>6.0f} s  {first:>6.1f} -> {last:>6.1f} MiB "
-        f"({one['grown_mib']:+.1f} of {one['allowed_mib']:.0f} allowed), descriptors {one['descriptors'][1]}  {says}"
+        f"    {one['service']:<10} {one['store']:<8} {one['judged_seconds']:>6.0f} s  {first:>6.1f} -> {last:>5.1f} MiB"
+        f" ({one['grown_mib']:+.1f} of {one['allowed_mib']:.0f} allowed), descriptors {one['descriptors'][1]}  {says}"
     )
 
 
 def _money(soak: Soak) -> dict[str, int]:
     names = ("granted", "prior_spend", "charged", "reserved", "held", "resolved")
     return {name: sum(one[n] for one in soak.accounts.values()) for n, name in enumerate(names)}
+
+
+def _commit() -> str:
+    """What is checked out, where git can say it."""
+    try:
+        run = subprocess.run(["git", "rev-parse", "HEAD"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return run.stdout.strip()
 
 
 def _version() -> str:

@@ -1,7 +1,6 @@
 """Everything that runs: two adapters, two verifiers, a provider, the ledger on either store, and the links between."""
 
 import asyncio
-import os
 import shutil
 import signal
 import tempfile
@@ -53,19 +52,18 @@ class Site:
 
     async def begin(self, store: Store) -> Reader:
         """Start the ledgers on an empty store; what reads it beside them."""
-        number = len(list(self.books.iterdir())) + 1
         if store is Store.SQLITE:
-            path = self.books / f"{number}.sqlite"
+            path = self.books / "ledger.sqlite"
             ledger = self._service("ledger-1", "ledger", "--database", path, "--sweep-seconds", "1")
             await ledger.start()
             self._lead({1: "ledger-1", 2: "ledger-1"})
             await self._start_others()
             return SqliteReader(path)
         dsn = await self._begin_database()
+        file = self.books / "ledger.dsn"
+        file.touch(mode=0o600)
+        file.write_text(dsn["through the link"])
         for ledger_number in (1, 2):
-            file = self.books / f"{number}.dsn"
-            file.touch(mode=0o600)
-            file.write_text(dsn["through the link"])
             options = ("--postgres-file", file, "--sweep-seconds", "1")
             await self._service(f"ledger-{ledger_number}", "ledger", *options).start()
         self._lead({1: "ledger-1", 2: "ledger-2"})
@@ -198,8 +196,8 @@ class Site:
         if self.cluster is None or self._cluster_folder is None:
             return
         self.cluster.stop(signal.SIGQUIT)
+        # Kept with the other books: whoever asks what broke may start it again.
         with suppress(OSError):
-            shutil.copy(self._cluster_folder / "log", self.logs / "database.log")
-            os.chmod(self.logs / "database.log", 0o600)
-        shutil.rmtree(self._cluster_folder, ignore_errors=True)
+            shutil.move(self._cluster_folder, self.books / "postgres")
+            shutil.copy(self.books / "postgres" / "log", self.logs / "database.log")
         self.cluster = None

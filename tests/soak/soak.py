@@ -36,13 +36,11 @@ STOPPED_STATUSES = (0, -signal.SIGTERM)
 """How a service may end that is asked to: by itself, or by the signal where it does not listen yet."""
 
 AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
-BOUNDS = {
-    "adapter": growth.Bound(6.0, 6.0),
-    "verifier": growth.Bound(6.0, 6.0),
-    "provider": growth.Bound(6.0, 6.0),
-    "ledger": growth.Bound(140.0, 6.0),
-}
-"""What each may grow. The ledger's page cache fills up to 128 MiB, its keys 12 MB (docs/performance.md)."""
+BOUND = growth.Bound(mib=6.0, mib_an_hour=6.0)
+"""What a service may grow once it is warm: its allocator's noise, and little besides."""
+
+FILE_BOUND = growth.Bound(mib=140.0, mib_an_hour=6.0)
+"""The same for a ledger on a file: its page cache fills up to 128 MiB, its keys 12 MB (docs/performance.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +70,8 @@ class Soak:
     ran_seconds: float = 0.0
     accounts: dict[str, tuple[int, ...]] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
+    store: str = ""
+    """The store that is under the ledgers now."""
 
     def __post_init__(self) -> None:
         self.inspector = Inspector(self.settings.folder)
@@ -119,6 +119,7 @@ class Soak:
 
     async def _phase(self, phase: Phase) -> None:
         """One store from its start to its end."""
+        self.store = phase.store.value
         self.inspector.begin(await self.site.begin(phase.store))
         watching = [
             asyncio.create_task(self._every(SAMPLE_SECONDS, self._sample)),
@@ -144,6 +145,7 @@ class Soak:
                 raise RuntimeError("watching failed") from task.exception()
         if not self.inspector.broken.is_set():
             self.inspector.tell(_end_faults(await self.site.end()))
+            await self._scan()
 
     async def _until_broken(self, work: "asyncio.Future[Any]") -> None:
         """Wait for the work, or for the first violation, which ends it."""
@@ -181,11 +183,11 @@ class Soak:
                 self._series_of(service).points.append((self.clock(), *seen))
 
     def _series_of(self, service: Service) -> growth.Series:
-        key = (service.name, service.pid)
         for one in reversed(self.series):
-            if (one.service, one.number) == key:
+            if (one.service, one.pid) == (service.name, service.pid):
                 return one
-        self.series.append(growth.Series(*key))  # type: ignore[arg-type]
+        assert service.pid is not None
+        self.series.append(growth.Series(service.name, self.store, service.pid))
         return self.series[-1]
 
     async def _ask(self) -> None:
@@ -319,7 +321,12 @@ class Soak:
 
     def judged(self) -> list[dict[str, Any]]:
         """Every process with what became of its memory."""
-        return [one.judged(BOUNDS[one.service.partition("-")[0]]) for one in self.series]
+        return [one.judged(bound_of(one.service, one.store)) for one in self.series]
+
+
+def bound_of(service: str, store: str) -> growth.Bound:
+    """What the service may grow."""
+    return FILE_BOUND if service.startswith("ledger") and store == Store.SQLITE else BOUND
 
 
 def _end_faults(statuses: Any) -> list[Violation]:

@@ -48,7 +48,7 @@ def series(mib_an_hour: float, descriptors_an_hour: float = 0.0, seconds: int = 
         )
         for at in range(seconds)
     ]
-    return Series("adapter-1", 1, points)
+    return Series("adapter-1", "sqlite", 1, points)
 
 
 def test_memory_that_grows_is_found_and_noise_is_not() -> None:
@@ -65,7 +65,7 @@ def test_growth_while_warming_up_does_not_count() -> None:
 
 def test_a_short_life_is_not_judged() -> None:
     assert series(500.0, seconds=int(WARM_UP_SECONDS + LEAST_SECONDS) - 1).judged(BOUND)["grows"] is None
-    assert Series("adapter-1", 1).judged(BOUND)["grows"] is None
+    assert Series("adapter-1", "sqlite", 1).judged(BOUND)["grows"] is None
 
 
 def test_single_peaks_do_not_move_the_slope() -> None:
