@@ -25,7 +25,7 @@ class Kind(StrEnum):
     MID_ANSWER = "mid_answer"
     """The next answers on a link are cut off in their middle."""
     RESTART = "restart"
-    """PostgreSQL ends its sessions and starts again when the fault ends."""
+    """A service is asked to stop, PostgreSQL ends its sessions; it starts again when the fault ends."""
     CRASH = "crash"
     """Every process of PostgreSQL is killed; it starts again when the fault ends."""
     DISK_FULL = "disk_full"
@@ -135,6 +135,7 @@ def _targets(phase: Phase, *, lasting: bool) -> Mapping[tuple[Kind, str], float]
         else:
             weights |= {(Kind.DISK_FULL, "ledger-1"): 5}
     weights |= {(Kind.KILL, target): 4.0 for target in killed}
+    weights |= {(Kind.RESTART, target): 1.0 for target in killed if target not in (COLLECTOR, "provider")}
     paused = (*SURVIVORS, "adapter-2", "verifier-2", COLLECTOR, "provider", *ledgers)
     weights |= {(Kind.PAUSE, target): 1.5 for target in paused}
     links = (*LINKS, DATABASE_LINK) if on_database else LINKS

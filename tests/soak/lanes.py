@@ -58,6 +58,11 @@ class Job:
         """The collector's own folder."""
         return self.folder / "out"
 
+    @property
+    def report(self) -> Path:
+        """What the last collection, the first of two, wrote."""
+        return self.folder / "report-0.jsonl"
+
 
 @dataclass
 class Tally:
@@ -125,8 +130,9 @@ class Lane:
             for status in both:
                 self.tally.collections[_named(status)] += 1
             is_alone = len(both) == 1
-            self._check(job, is_settled=both[0] == SETTLED and is_alone)
-            if both[0] == SETTLED and is_alone:
+            is_settled = both[0] == SETTLED and is_alone and knows_money(job.report)
+            self._check(job, is_settled=is_settled)
+            if is_settled:
                 self.tally.settled += 1
                 self._count_episodes(job)
                 self._forget(job)
@@ -191,7 +197,7 @@ class Lane:
                 self.inspector.secret_requests.update(call["request_digest"] for call in record["calls"])
         self.tally.records += len(records)
         self.inspector.checks["records"] += len(records)
-        report = report_of(job.folder / "report-0.jsonl")
+        report = report_of(job.report)
         if report is not None:
             planned = len(manifest.document["episodes"])
             tell(report_faults(report, planned, is_settled=is_settled))
@@ -226,6 +232,12 @@ class Lane:
         self.inspector.scan.forget(job.folder)
         if not self.inspector.found:
             shutil.rmtree(job.folder)
+
+
+def knows_money(path: Path) -> bool:
+    """Whether the report's money is the ledger's; where that was away at the end, it is the records' own."""
+    report = report_of(path)
+    return report is not None and report["money"]["source"] == "ledger"
 
 
 def report_of(path: Path) -> dict[str, Any] | None:

@@ -18,7 +18,12 @@ from pathlib import Path
 from tests.conftest import PROJECT_ROOT
 
 START_SECONDS = 60.0
-STOP_SECONDS = 60.0
+STOP_SECONDS = 90.0
+"""An adapter that is asked to stop lets its turns end, and then tries for 30 s to tell the ledger of the rest."""
+
+STOPPED_STATUSES = (0, -signal.SIGTERM)
+"""How a service may end that is asked to: by itself, or by the signal where it does not listen yet."""
+
 _PORTS = range(20_000, 32_000)
 """Below the ports that the kernel gives to connections going out: one may come back while its owner is down."""
 
@@ -44,10 +49,14 @@ def free_port() -> int:
 
 
 def python(module: str, *arguments: object) -> list[str]:
-    """The command that runs a module of this project, and that ends where this process does."""
+    """The command that runs a module of this project."""
+    return [*guard(), sys.executable, "-m", module, *map(str, arguments)]
+
+
+def guard() -> list[str]:
+    """What runs a command so that it ends with this process, however that ends; nothing where there is no setpriv."""
     setpriv = shutil.which("setpriv")
-    guard = [setpriv, "--pdeathsig", "KILL"] if setpriv is not None else []
-    return [*guard, sys.executable, "-m", module, *map(str, arguments)]
+    return [setpriv, "--pdeathsig", "KILL"] if setpriv is not None else []
 
 
 async def begin(command: Sequence[str], log: Path, out: int | Path) -> asyncio.subprocess.Process:

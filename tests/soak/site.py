@@ -12,7 +12,7 @@ from tests.ledger_svc.postgres_cluster import Cluster, find_programs
 from tests.soak.door import Door
 from tests.soak.faults import DATABASE_LINK, LINKS, PROVIDER_LINK, Fault, Kind, Store
 from tests.soak.links import Link
-from tests.soak.services import Service, free_port, kill_all, python
+from tests.soak.services import STOPPED_STATUSES, Service, free_port, guard, kill_all, python
 from tests.soak.stores import PostgresReader, Reader, SqliteReader
 
 DATABASE = "database"
@@ -135,8 +135,8 @@ class Site:
 
     async def _hit(self, service: Service, fault: Fault) -> None:
         async with service.busy:
-            if fault.kind is Kind.KILL:
-                await service.kill()
+            if fault.kind in (Kind.KILL, Kind.RESTART):
+                await self._end_service(service, asked=fault.kind is Kind.RESTART)
                 await asyncio.sleep(fault.seconds)
                 await service.start()
                 return
@@ -149,6 +149,12 @@ class Site:
             finally:
                 service.resume()
                 service.fill_disk(full=False)
+
+    async def _end_service(self, service: Service, *, asked: bool) -> None:
+        if not asked:
+            await service.kill()
+        elif (status := await service.stop()) not in STOPPED_STATUSES:
+            raise RuntimeError(f"{service.name} was asked to stop and ended with status {status}")
 
     async def _end_for_a_while(self, fault: Fault) -> None:
         assert self.cluster is not None
@@ -182,7 +188,7 @@ class Site:
         assert programs is not None
         # The server runs as another user where this is root: it must be able to go there.
         self._cluster_folder = Path(tempfile.mkdtemp(prefix="cs-soak-"))
-        self.cluster = Cluster(programs, self._cluster_folder)
+        self.cluster = Cluster(programs, self._cluster_folder, guard())
         await asyncio.to_thread(self.cluster.create)
         await asyncio.to_thread(self.cluster.start)
         beside = await asyncio.to_thread(self.cluster.new_database)

@@ -22,7 +22,7 @@ from tests.soak.inspector import VERIFY_SECONDS, Inspector
 from tests.soak.lanes import Lane, Tally
 from tests.soak.operator import Operator
 from tests.soak.records import SECRETS, Outcomes
-from tests.soak.services import Service
+from tests.soak.services import STOPPED_STATUSES, Service
 from tests.soak.site import Site
 from tests.soak.stores import StoreAway
 from tests.soak.studies import ATTEMPT_SECONDS
@@ -32,9 +32,6 @@ LANES = 3
 SAMPLE_SECONDS = 1.0
 SCAN_SECONDS = 5.0
 VERIFY_EVERY_SECONDS = 20.0
-STOPPED_STATUSES = (0, -signal.SIGTERM)
-"""How a service may end that is asked to: by itself, or by the signal where it does not listen yet."""
-
 AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 BOUND = growth.Bound(mib=6.0, mib_an_hour=6.0)
 """What a service may grow once it is warm: its allocator's noise, and little besides."""
