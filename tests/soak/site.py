@@ -12,10 +12,11 @@ from tests.ledger_svc.postgres_cluster import Cluster, find_programs
 from tests.soak.door import Door
 from tests.soak.faults import DATABASE_LINK, LINKS, PROVIDER_LINK, Fault, Kind, Store
 from tests.soak.links import Link
-from tests.soak.services import STOPPED_STATUSES, Service, free_port, guard, kill_all, python
+from tests.soak.services import STOPPED_STATUSES, Service, ended, free_port, guard, kill_all, python
 from tests.soak.stores import PostgresReader, Reader, SqliteReader
 
 DATABASE = "database"
+BURY_SECONDS = 10.0
 
 
 class Site:
@@ -92,6 +93,12 @@ class Site:
         kill_all()
         self._end_database()
         shutil.rmtree(self._sockets, ignore_errors=True)
+
+    async def bury(self) -> None:
+        """Wait for the end of what was abandoned."""
+        for service in self.services.values():
+            if service.process is not None:
+                await asyncio.wait_for(ended(service.process), BURY_SECONDS)
 
     def address(self, name: str) -> str:
         """Where the service itself listens, not the link to it."""

@@ -112,6 +112,7 @@ class Soak:
             self.ran_seconds = self.clock()
             self.site.abandon()
             with suppress(Exception):
+                await self.site.bury()
                 await self.inspector.close()
 
     async def _phase(self, phase: Phase) -> None:
