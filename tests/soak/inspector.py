@@ -211,8 +211,9 @@ class Inspector:
             yield Violation(Invariant.I2, f"{account_id}: {said} does not leave {available}")
         if available < 0:
             yield Violation(Invariant.I2, f"{account_id}: {-available} above the budget")
-        known = self._balances.get(account_id, ())
-        if said not in known and said != (0,) * len(said):
+        known = self._balances.get(account_id)
+        # Nearly always the latest one.
+        if known is None or (said != known[-1] and said not in known):
             yield Violation(Invariant.I2, f"{account_id}: the ledger says {said}, which its journal never was")
 
     async def verify_journal(self, address: str) -> None:
