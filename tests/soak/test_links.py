@@ -88,15 +88,14 @@ async def test_a_link_that_refuses_takes_no_connection_until_it_is_healed() -> N
 
 
 async def test_a_stalled_link_passes_nothing_until_it_is_healed() -> None:
-    async with linked(Link("a>b")) as link:
-        async with connected(link) as pipe:
-            link.passes.clear()
-            asking = asyncio.create_task(ask(pipe))
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(asked_anew(link), SILENCE_SECONDS)
-            assert not asking.done()
-            link.heal()
-            assert await asking
+    async with linked(Link("a>b")) as link, connected(link) as pipe:
+        link.passes.clear()
+        asking = asyncio.create_task(ask(pipe))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asked_anew(link), SILENCE_SECONDS)
+        assert not asking.done()
+        link.heal()
+        assert await asking
 
 
 async def test_an_answer_is_cut_in_its_middle() -> None:
