@@ -55,12 +55,12 @@ SURVIVORS = ("adapter-1", "verifier-1")
 """Never killed: they are seen over the whole time."""
 
 _SECONDS = {
-    Kind.KILL: (0.0, 4.0),
-    Kind.PAUSE: (0.2, 8.0),
+    Kind.KILL: (0.0, 3.0),
+    Kind.PAUSE: (0.2, 6.0),
     Kind.CUT: (0.0, 0.0),
-    Kind.REFUSE: (0.5, 8.0),
-    Kind.DELAY: (2.0, 12.0),
-    Kind.STALL: (1.0, 10.0),
+    Kind.REFUSE: (0.3, 4.0),
+    Kind.DELAY: (1.0, 8.0),
+    Kind.STALL: (0.5, 7.0),
     Kind.MID_ANSWER: (0.5, 4.0),
     Kind.RESTART: (0.0, 3.0),
     Kind.CRASH: (0.0, 3.0),
