@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from pathlib import Path
 from tests.conftest import PROJECT_ROOT
 
 START_SECONDS = 60.0
+AGAIN_SECONDS = 0.5
 STOP_SECONDS = 90.0
 """An adapter that is asked to stop lets its turns end, and then tries for 30 s to tell the ledger of the rest."""
 
@@ -121,6 +123,23 @@ class Service:
         if not line:
             raise RuntimeError(f"{self.name} did not start: {self.log.read_text()[-2000:]}")
         assert json.loads(line)["event"] == "listening"
+
+    async def come_back(self) -> None:
+        """Start, again and again, as a supervisor would: a ledger whose database is away cannot start.
+
+        Raises RuntimeError where it does not start in time.
+        """
+        end = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                return await self.start()
+            except RuntimeError:
+                assert self.process is not None
+                self.is_stopping = True
+                await ended(self.process)
+                if time.monotonic() > end:
+                    raise
+            await asyncio.sleep(AGAIN_SECONDS)
 
     def died(self) -> int | None:
         """The exit status where it ended and nobody had asked for that."""

@@ -145,7 +145,7 @@ class Site:
             if fault.kind in (Kind.KILL, Kind.RESTART):
                 await self._end_service(service, asked=fault.kind is Kind.RESTART)
                 await asyncio.sleep(fault.seconds)
-                await service.start()
+                await service.come_back()
                 return
             try:
                 if fault.kind is Kind.PAUSE:
