@@ -25,8 +25,10 @@ from tests.soak.violations import Invariant, Violation
 
 ASK_SECONDS = 5.0
 VERIFY_SECONDS = 120.0
-CLOCK_NANOS = 5_000_000
-"""By how much two readings of one machine's clock may disagree: the ledger counts on from its own start."""
+CLOCK_NANOS = 1_000_000_000
+"""By how much two readings of one machine's clock may disagree: a ledger on a file counts on from its own start, and the
+date may be slewed meanwhile. Only what came while the store was away is judged by its times.
+"""
 
 KEPT_BALANCES = 20_000
 """How many of the latest balances of an account are remembered, to find the ledger's answer among them."""

@@ -28,7 +28,7 @@ from tests.soak.violations import Invariant, Violation
 MOST_COLLECTIONS = 8
 """After so many collections a study is left as it is."""
 
-COLLECT_SECONDS = 240.0
+COLLECT_SECONDS = 600.0
 """A collection that takes longer hangs."""
 
 STUDIES_AN_ACCOUNT = 6
