@@ -26,8 +26,8 @@ from tests.soak.violations import Invariant, Violation
 ASK_SECONDS = 5.0
 VERIFY_SECONDS = 120.0
 CLOCK_NANOS = 1_000_000_000
-"""By how much two readings of one machine's clock may disagree: a ledger on a file counts on from its own start, and the
-date may be slewed meanwhile. Only what came while the store was away is judged by its times.
+"""By how much two readings of one machine's clock may disagree: a ledger on a file counts on from its own start, and
+the date may be slewed meanwhile. Only what came while the store was away is judged by its times.
 """
 
 KEPT_BALANCES = 20_000
