@@ -193,7 +193,7 @@ class LoopbackServer:
         if isinstance(answer, Abort):
             await self._abort(connection, writer, answer)
             return False
-        await _send(connection, writer, answer)
+        await _send(connection, writer, answer, with_body=request.method != "HEAD")
         return connection.our_state is h11.DONE and connection.their_state is h11.DONE
 
     async def _read(
@@ -309,8 +309,11 @@ def _head(response: Response) -> h11.Response:
     return h11.Response(status_code=response.status, headers=[*headers, *response.headers])
 
 
-async def _send(connection: h11.Connection, writer: asyncio.StreamWriter, response: Response) -> None:
+async def _send(
+    connection: h11.Connection, writer: asyncio.StreamWriter, response: Response, *, with_body: bool = True
+) -> None:
     writer.write(connection.send(_head(response)) or b"")
-    writer.write(connection.send(h11.Data(data=response.body)) or b"")
+    if with_body:
+        writer.write(connection.send(h11.Data(data=response.body)) or b"")
     writer.write(connection.send(h11.EndOfMessage()) or b"")
     await writer.drain()

@@ -61,6 +61,7 @@ OPTIONS: Final = (
     Option("max-cost", "The most that the run may cost, in US dollars."),
     Option("study", "The study on the ledger that pays."),
     Option("ledger", "The ledger's address.", shared=False),
+    Option("prices", "A snapshot of 'countersign prices': charges a run whose harness reports no cost."),
     Option("adapter", "The adapter's address; one is started if not given.", shared=False),
     Option("provider-base-url", "Where the harness reaches its provider.", shared=False),
     Option("dry-run", "Say what would be launched, and launch nothing.", Kind.FLAG, in_files=False),

@@ -20,7 +20,7 @@ from countersign.prose.rendering import Reporter
 from countersign.prose.result import Outcome, runner_version
 from countersign.prose.running import Run
 from countersign.prose.settings import HarnessName, Rendering, read_cwd, read_rendering, read_settings
-from countersign.prose.text import printable
+from countersign.prose.tabulating import harness_rows, table_text
 from countersign.prose.writer import Writer
 from countersign.study.errors import StudyError
 from countersign.study.services import show
@@ -142,7 +142,7 @@ class _Command:
             case _:
                 rows = await examine(self._environ, self._values)
         if reporter.rendering is Rendering.HUMAN:
-            writer.put("".join(f"{_row_text(row)}\n" for row in rows).encode())
+            writer.put(table_text(harness_rows(rows) if subcommand == "harness list" else rows).encode())
         else:
             reporter.show_rows(rows)
         troubled = subcommand == "doctor" and not all(row["well"] or not row["needed"] for row in rows)
@@ -155,16 +155,6 @@ def _wanted_rendering(flags: Mapping[str, str]) -> Rendering:
         return read_rendering(of_flags(flags))
     except ProseError:
         return Rendering.HUMAN
-
-
-def _row_text(row: Mapping[str, Any]) -> str:
-    return "  ".join(f"{key}={printable(_value_text(value))}" for key, value in row.items() if value is not None)
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, dict):
-        return ",".join(f"{key}{'' if there else ' (not set)'}" for key, there in value.items())
-    return ",".join(value) if isinstance(value, list) else str(value)
 
 
 def _show_identity(environ: Mapping[str, str]) -> None:

@@ -100,6 +100,13 @@ def _no_cost(_: str) -> None:
     final()
 
 
+def _usage(_: str) -> None:
+    read_task()
+    start()
+    say(type="text", text="Done.")
+    final(usage={"input_tokens": 10, "output_tokens": 4})
+
+
 def _say(what: str) -> None:
     read_task()
     start()
@@ -234,6 +241,7 @@ def _hang_with_survivor(_: str) -> None:
 SCRIPTS: dict[str, Callable[[str], None]] = {
     "text": _text,
     "no-cost": _no_cost,
+    "usage": _usage,
     "say": _say,
     "tool": _tool,
     "envelope": _envelope,

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from google.protobuf.duration_pb2 import Duration
 
+from countersign.adapter.v1 import adapter_pb2 as adapter_pb
 from countersign.kit.canonical import canonical_json
 from countersign.kit.channel import call
 from countersign.kit.money import Money
@@ -14,6 +15,7 @@ from countersign.kit.rpc_errors import ServiceError
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.ledger.v1 import ledger_pb2_grpc
 from countersign.prose.codes import Code, ProseError
+from countersign.prose.pricing import PriceTable
 from countersign.study.services import is_failure
 
 CALL_SECONDS: Final = 20.0
@@ -23,6 +25,10 @@ MAX_LEASE_SECONDS: Final = 24 * 3600
 TOKEN_BYTES: Final = 32
 RECEIPT_STATUS: Final = 200
 """A receipt is an answer that was received whole: the run's outcome is in its body."""
+BASES: Final[Mapping[int, str]] = {
+    pb.COST_BASIS_PROVIDER_REPORTED: "provider-reported",
+    pb.COST_BASIS_PRICED_USAGE: "priced-usage",
+}
 RECEIPT_SCHEMA: Final = "countersign.run-receipt/1"
 
 
@@ -68,23 +74,62 @@ async def reserve(
     return Reservation(study, invocation, answer.admission.call_id, token, amount)
 
 
+@dataclass(frozen=True, slots=True)
+class RunCost:
+    """What a run is charged, in US dollars as decimal text; without an amount it is held, and `trouble` says why."""
+
+    amount: str | None
+    basis: "pb.CostBasis.ValueType" = pb.COST_BASIS_UNSPECIFIED
+    trouble: str | None = None
+
+
+def cost_of(
+    facts: adapter_pb.NativeFacts,
+    prices: PriceTable | None,
+    requested_model: str | None,
+    *,
+    stopped: bool,
+    error: ProseError | None,
+) -> RunCost:
+    """The cost by what the stream states.
+
+    A reported cost is final where the harness ended by its own terminal event, and was not stopped before. Usage is
+    priced for a run without an error alone: what else was asked of the provider, the stream does not tell then. The
+    model is the one that the stream states, and the requested one where it states none.
+    """
+    if stopped or not facts.HasField("terminal_record"):
+        return RunCost(None, trouble="the harness did not end by its own terminal event")
+    if facts.HasField("reported_cost_text"):
+        return RunCost(facts.reported_cost_text, pb.COST_BASIS_PROVIDER_REPORTED)
+    if prices is None:
+        return RunCost(None, trouble="the harness reports no cost, and there are no --prices")
+    if error is not None:
+        return RunCost(None, trouble="the usage of a run that failed may not be all of it")
+    model = facts.model or requested_model
+    if not model:
+        return RunCost(None, trouble="neither the stream nor --model names the model")
+    priced = prices.price(model, facts.usage)
+    if priced.amount is None:
+        return RunCost(None, trouble=priced.trouble)
+    return RunCost(priced.amount, pb.COST_BASIS_PRICED_USAGE)
+
+
 async def settle(
-    stub: ledger_pb2_grpc.LedgerServiceStub, reservation: Reservation, receipt: Mapping[str, Any], cost: str | None
+    stub: ledger_pb2_grpc.LedgerServiceStub, reservation: Reservation, receipt: Mapping[str, Any], cost: RunCost
 ) -> dict[str, Any]:
-    """Hand the receipt in; what the result says of the call. `cost` in US dollars; without it the call is held."""
-    basis = pb.COST_BASIS_UNSPECIFIED if cost is None else pb.COST_BASIS_PROVIDER_REPORTED
+    """Hand the receipt in; what the result says of the call. Without an amount the call is held."""
     asked = pb.RecordReceiptRequest(
         call_id=reservation.call_id,
         attempt_token=reservation.token,
         http_status=RECEIPT_STATUS,
         response=canonical_json({"schema": RECEIPT_SCHEMA, **receipt}),
-        cost=pb.Cost(basis=basis, amount_text=cost or ""),
+        cost=pb.Cost(basis=cost.basis, amount_text=cost.amount or ""),
     )
     try:
         answer = await call(stub.RecordReceipt, asked, CALL_SECONDS)
     except ServiceError as error:
-        return about(reservation, None, error.reason or error.status.name)
-    return about(reservation, answer.call, None)
+        return about(reservation, None, error.reason or error.status.name, cost)
+    return about(reservation, answer.call, cost.trouble, cost)
 
 
 async def hold(stub: ledger_pb2_grpc.LedgerServiceStub, reservation: Reservation, *, launched: bool) -> dict[str, Any]:
@@ -102,7 +147,9 @@ async def hold(stub: ledger_pb2_grpc.LedgerServiceStub, reservation: Reservation
     return about(reservation, answer.call, None)
 
 
-def about(reservation: Reservation, state: pb.Call | None, trouble: str | None) -> dict[str, Any]:
+def about(
+    reservation: Reservation, state: pb.Call | None, trouble: str | None, cost: RunCost | None = None
+) -> dict[str, Any]:
     """The call as the result states it. Unsettled: the money stays set aside, and is held when the lease ends."""
     name = "unsettled" if state is None else pb.CallState.Name(state.state).removeprefix("CALL_STATE_").lower()
     category = "" if state is None or not state.hold_category else pb.HoldCategory.Name(state.hold_category)
@@ -113,6 +160,8 @@ def about(reservation: Reservation, state: pb.Call | None, trouble: str | None) 
         "call_id": reservation.call_id.hex(),
         "reserved": str(reservation.amount),
         "state": name,
+        "cost_usd": cost.amount if cost else None,
+        "cost_basis": BASES.get(cost.basis) if cost else None,
         "hold_category": category.removeprefix("HOLD_CATEGORY_") or None,
         "trouble": trouble,
     }

@@ -9,6 +9,7 @@ from typing import Any, Final
 from countersign.kit.canonical import canonical_json
 from countersign.kit.money import nanos_to_text
 from countersign.prose.codes import Code, ProseError
+from countersign.prose.pricing import PriceTable, load_table
 from countersign.prose.profiles import (
     INVOCATION_VARIABLE,
     Credentials,
@@ -34,6 +35,7 @@ class Planned:
     settings: Settings
     credentials: Credentials
     task: Task
+    prices: PriceTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,10 @@ def plan(settings: Settings, language: tuple[str, ...], environ: Mapping[str, st
     RECIPES[settings.harness].check(settings)
     task = make_task(settings, language)
     credentials = load_credentials(choose_profile(settings.harness, settings.auth_profile), environ)
-    return Planned(settings, credentials, task)
+    prices = None
+    if settings.prices is not None:
+        prices = load_table(settings.prices, settings.harness, credentials.profile.name)
+    return Planned(settings, credentials, task, prices)
 
 
 async def prepare(planned: Planned, invocation_id: str, folder: Path, environ: Mapping[str, str]) -> Prepared:

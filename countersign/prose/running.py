@@ -16,13 +16,15 @@ from countersign.prose import money
 from countersign.prose.codes import Code, ProseError
 from countersign.prose.native_log import NativeLog, open_native_log
 from countersign.prose.preparing import Planned, Prepared, digest, plan, prepare, write_files
+from countersign.prose.pricing import PriceTable
 from countersign.prose.process_table import is_supported
 from countersign.prose.profiles import INVOCATION_VARIABLE
 from countersign.prose.reading import Reading
+from countersign.prose.recipes import RECIPES
 from countersign.prose.redaction import Redactor
 from countersign.prose.rendering import Reporter
 from countersign.prose.result import Outcome
-from countersign.prose.services import private_folder, reach_adapter, reach_ledger
+from countersign.prose.services import cache_folder, private_folder, reach_adapter, reach_ledger
 from countersign.prose.settings import Contract, HarnessName, Settings
 from countersign.prose.supervision import Cause, Ended, Stopper, supervise
 
@@ -79,13 +81,18 @@ class Run:
         self._reporter.redactor = Redactor(planned.credentials.secrets)
         self._note_plan(planned)
         async with AsyncExitStack() as stack:
-            folder = Path(stack.enter_context(private_folder()))
+            folder = Path(stack.enter_context(private_folder(self._parent(planned, environ))))
             prepared = await self._or_cancelled(prepare(planned, self._outcome.invocation, folder, environ))
             self._note_prepared(prepared)
             if self._settings.dry_run:
                 return
             write_files(prepared.launch, folder)
             await self._launch(prepared, stack)
+
+    def _parent(self, planned: Planned, environ: Mapping[str, str]) -> Path | None:
+        """Where the run's folder has to be; None among temporary files. With a login of the user's it is not used."""
+        outside = RECIPES[self._settings.harness].outside_temporary and planned.credentials.profile.required
+        return cache_folder(environ) if outside else None
 
     def _note_plan(self, planned: Planned) -> None:
         bundle = planned.task.bundle
@@ -140,17 +147,20 @@ class Run:
             raise
         finally:
             # The money is settled whatever became of the run.
-            self._outcome.ledger = await self._settle(ledger, reservation, error)
+            self._outcome.ledger = await self._settle(ledger, reservation, error, prepared.planned.prices)
 
     async def _settle(
-        self, ledger: ledger_pb2_grpc.LedgerServiceStub, reservation: money.Reservation, error: ProseError | None
+        self,
+        ledger: ledger_pb2_grpc.LedgerServiceStub,
+        reservation: money.Reservation,
+        error: ProseError | None,
+        prices: PriceTable | None,
     ) -> dict[str, Any]:
         judged = self._outcome.judged
         if judged is None:
             return await money.hold(ledger, reservation, launched=self._outcome.launched)
         facts = judged.facts
-        # A cost is final where the harness ended by its own terminal event, and was not stopped before.
-        final = facts.HasField("terminal_record") and self._stopper.cause is None
+        cost = money.cost_of(facts, prices, self._settings.model, stopped=self._stopper.cause is not None, error=error)
         receipt = {
             "invocation_id": self._outcome.invocation,
             "output_digest": judged.output_digest.hex(),
@@ -158,9 +168,9 @@ class Run:
             "terminal_record": facts.terminal_record if facts.HasField("terminal_record") else None,
             "usage": {field.name: value for field, value in facts.usage.ListFields()},
             "cost_usd": facts.reported_cost_text if facts.HasField("reported_cost_text") else None,
+            "prices": prices.source if prices is not None else None,
             "code": error.code.value if error is not None else None,
         }
-        cost = facts.reported_cost_text if final and facts.HasField("reported_cost_text") else None
         return await money.settle(ledger, reservation, receipt, cost)
 
     async def _supervise(self, prepared: Prepared, adapter: adapter_pb2_grpc.AdapterServiceStub) -> None:

@@ -1,7 +1,8 @@
 """The services that a run needs: the adapter, given or started, and the ledger where a study pays for the run."""
 
+import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -14,9 +15,30 @@ from countersign.study.processes import Household
 from countersign.study.services import channel_to
 
 
-def private_folder() -> "tempfile.TemporaryDirectory[str]":
-    """A folder for this user alone, removed with whatever a harness wrote into it."""
-    return tempfile.TemporaryDirectory(prefix="prose-", ignore_cleanup_errors=True)
+def private_folder(parent: Path | None = None) -> "tempfile.TemporaryDirectory[str]":
+    """A folder for this user alone, removed with whatever a harness wrote into it; in `parent`, else a temporary one.
+
+    Raises ProseError, CONFIG_INVALID, where `parent` cannot be written.
+    """
+    try:
+        if parent is not None:
+            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix="prose-", dir=parent, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ProseError(Code.CONFIG_INVALID, f"the run's folder cannot be made: {error.strerror}") from None
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """The user's folder for what may be lost, by the XDG Base Directory Specification: a relative path there is void.
+
+    Raises ProseError, CONFIG_INVALID, where it lies among temporary files.
+    """
+    named = environ.get("XDG_CACHE_HOME", "")
+    cache = Path(named) if os.path.isabs(named) else Path(environ.get("HOME") or Path.home()) / ".cache"
+    if cache.resolve().is_relative_to(Path(environ.get("TMPDIR") or tempfile.gettempdir()).resolve()):
+        detail = "this harness runs no command from a folder among temporary files: set XDG_CACHE_HOME to one elsewhere"
+        raise ProseError(Code.CONFIG_INVALID, detail)
+    return cache / "prose"
 
 
 @asynccontextmanager

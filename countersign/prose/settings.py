@@ -83,6 +83,7 @@ class Settings:
     max_cost: Money | None
     study: str | None
     ledger: str | None
+    prices: Path | None
     adapter: str | None
     provider_base_url: str | None
     dry_run: bool
@@ -110,6 +111,7 @@ def read_settings(values: Values, cwd: Path) -> Settings:
         max_cost=_parsed(values, "max_cost", _amount, None, "must be an amount of US dollars above zero"),
         study=_text(values, "study"),
         ledger=_text(values, "ledger"),
+        prices=_parsed(values, "prices", _present_file, None, "must be a file that is there"),
         adapter=_text(values, "adapter"),
         provider_base_url=_parsed(
             values, "provider_base_url", _base_url, None, "must be an http or https URL without user, query or fragment"
@@ -216,6 +218,13 @@ def _new_file(text: str) -> Path | None:
     return path
 
 
+def _present_file(text: str) -> Path | None:
+    path = Path(text)
+    if "\0" in text or not path.is_file():
+        raise ValueError
+    return path
+
+
 def _amount(text: str) -> Money | None:
     try:
         nanos = text_to_nanos_exact(text)
@@ -239,3 +248,5 @@ def _base_url(text: str) -> str | None:
 def _require_money_together(settings: Settings) -> None:
     if settings.study is not None and (settings.max_cost is None or settings.ledger is None):
         raise ProseError(Code.INVOCATION_INVALID, "--study needs --max-cost and --ledger")
+    if settings.prices is not None and settings.study is None:
+        raise ProseError(Code.INVOCATION_INVALID, "--prices needs --study")

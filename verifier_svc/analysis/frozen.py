@@ -11,6 +11,7 @@ from countersign.kit.canonical import canonical_json, sha256
 from countersign.kit.errors import InvalidArgument
 from verifier_svc import messages
 from verifier_svc.analysis.errors import InvalidManifest
+from verifier_svc.analysis.held_out import audit_held_out
 from verifier_svc.episode import EpisodeFacts, RouteFacts
 from verifier_svc.packets import DeclaredCase
 from verifier_svc.packets.build import DEFAULT_LOSS_WEIGHTS
@@ -93,9 +94,11 @@ class FrozenStudy:
 
 
 def read_study(manifest: bytes, amendments: Sequence[bytes]) -> FrozenStudy:
-    """The frozen study. Raises InvalidManifest where a digest, a parent or the form is not as documented."""
+    """The frozen study. Raises InvalidManifest where a digest, a parent or the form is not as documented, or a held-out
+    template is not what was committed to.
+    """
     document, digest = _digested(manifest, "manifest", MANIFEST_SCHEMA, "manifest_digest")
-    chain, parent = [digest], digest
+    frozen, chain, parent = document, [digest], digest
     for number, raw in enumerate(amendments):
         amendment, digest = _digested(raw, f"amendments/{number}", AMENDMENT_SCHEMA, "amendment_digest")
         if amendment.get("parent") != parent or not isinstance(amendment.get("replace"), dict):
@@ -105,6 +108,7 @@ def read_study(manifest: bytes, amendments: Sequence[bytes]) -> FrozenStudy:
         parent = digest
     whole = chain[0] if len(chain) == 1 else sha256("".join(chain).encode("ascii")).hex()
     try:
+        audit_held_out(frozen, document)
         return _study(document, whole, tuple(chain[1:]))
     except (KeyError, TypeError, AttributeError, ValueError, json_format.ParseError):
         raise InvalidManifest("the manifest is not of the documented form", field="manifest") from None

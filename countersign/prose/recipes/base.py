@@ -54,7 +54,7 @@ class Recipe:
     """How one harness is launched, in versions from `since` until before `before`.
 
     `executable` is looked for on PATH; empty where `program` gives the program. `modes` are the permission modes that
-    the harness has, as arguments.
+    the harness has, as arguments. `outside_temporary` asks for a run's folder that is not where temporary files are.
     """
 
     harness: HarnessName
@@ -65,6 +65,7 @@ class Recipe:
     build: Callable[[Request], Launch]
     takes_base_url: bool = True
     takes_max_cost: bool = False
+    outside_temporary: bool = False
     program: Callable[[], tuple[str, ...]] | None = None
     own_version: Callable[[], str | None] | None = None
 

@@ -68,4 +68,6 @@ CODEX = Recipe(
         PermissionMode.READ_ONLY: ("--sandbox", "read-only"),
     },
     build=_build,
+    # In a home among temporary files, which its commands may write, Codex makes no sandbox helper: no command runs.
+    outside_temporary=True,
 )

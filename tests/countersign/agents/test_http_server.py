@@ -38,6 +38,14 @@ async def test_requests_on_one_connection_are_counted_apart_from_connections() -
         assert (server.connections, server.requests) == (1, 2)
 
 
+async def test_what_is_asked_for_its_head_gets_no_body_and_may_go_on() -> None:
+    async with await serve(echo) as server, httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
+        head = await client.head("/a")
+        assert (head.status_code, head.headers["content-length"], head.content) == (200, "8", b"")
+        assert (await client.get("/b")).content == b"GET /b "
+        assert server.connections == 1
+
+
 async def test_a_dropped_request_is_counted_and_gets_no_byte() -> None:
     async def drop(_: Request) -> Response | Abort:
         return Abort()

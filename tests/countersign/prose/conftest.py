@@ -84,7 +84,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """A user's environment with nothing of the machine's but PATH."""
     home = tmp_path / "home"
     home.mkdir()
-    return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "TMPDIR": str(tmp_path)}
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "TMPDIR": str(temporary)}
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ def test_many_runs_leave_no_process_and_no_descriptor(prose: Prose, tmp_path: Pa
     assert own == []
     alive = b"".join(_environ(process.pid) for process in read_table() if process.alive)
     assert [one for one in invocations if one.encode() in alive] == []
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "workspace"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["home", "temporary", "workspace"]
 
 
 def descriptors() -> list[str]:
