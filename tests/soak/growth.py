@@ -70,12 +70,16 @@ class Series:
         }
 
 
+def thinned(points: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    """At most MOST_POINTS points: the medians of as many parts."""
+    size = -(-len(points) // MOST_POINTS)
+    parts = [points[n : n + size] for n in range(0, len(points), size)] if points else []
+    return [tuple(median(column) for column in zip(*part, strict=True)) for part in parts]
+
+
 def slope_of(points: Sequence[tuple[float, float]]) -> float:
     """The median of the slopes between all pairs (Theil and Sen): single peaks do not move it."""
-    size = -(-len(points) // MOST_POINTS)
-    parts = [points[n : n + size] for n in range(0, len(points), size)]
-    thinned = [(median(x for x, _ in part), median(y for _, y in part)) for part in parts]
-    slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(thinned, 2) if x2 > x1]
+    slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(thinned(points), 2) if x2 > x1]
     return median(slopes) if slopes else 0.0
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import PROJECT_ROOT
+from tests.soak.growth import MIB, Series, thinned
 from tests.soak.soak import Soak
 
 SCHEMA = "countersign.soak/1"
 RESULT_NAME = "result.json"
 PLAN_NAME = "faults.json"
+SAMPLES_NAME = "memory.json"
 
 
 def command_of(soak: Soak) -> str:
@@ -71,7 +73,15 @@ def write(soak: Soak) -> dict[str, Any]:
     result = result_of(soak)
     path = soak.settings.folder / RESULT_NAME
     path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    lines = ",\n".join(json.dumps(_samples(one)) for one in soak.series)
+    (soak.settings.folder / SAMPLES_NAME).write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     return result
+
+
+def _samples(one: Series) -> dict[str, Any]:
+    """Where a process's memory was when."""
+    points = [(round(at), round(rss / MIB, 1), round(count)) for at, rss, count in thinned(one.points)]
+    return {"service": one.service, "store": one.store, "points": points}
 
 
 def write_plan(soak: Soak, path: Path) -> None:
