@@ -6,7 +6,7 @@ RUN := runs/quickstart
 BENCH := .venv-bench
 LOCK = $(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
-.PHONY: demo test test-harness fuzz lint lock sbom audit clean bench-admission
+.PHONY: demo test test-harness fuzz soak lint lock sbom audit clean bench-admission
 
 demo: $(VENV)/ready $(VENV)/local
 	$(BIN)/countersign collect studies/quickstart.toml --out $(RUN)
@@ -41,6 +41,14 @@ FUZZ_SECONDS ?= 40
 FUZZ_SEED ?= 1
 fuzz: $(VENV)/dev
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest tests/test_fuzz.py tests/test_bombs.py
+
+# The real services under faults at random, everything from one seed; docs/soak.md says what is judged.
+SOAK_SECONDS ?= 600
+SOAK_SEED ?=
+SOAK_STORES ?=
+SOAK_OUT ?=
+soak: $(VENV)/dev
+	$(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED)) $(if $(SOAK_STORES),--stores $(SOAK_STORES)) $(if $(SOAK_OUT),--out $(SOAK_OUT))
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -2,11 +2,30 @@
 
 import logging
 import sys
+from contextlib import suppress
+from typing import TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from countersign.kit.observability import tracing
+
+
+class Dropping:
+    """A stream that drops what it cannot write: a full disk or a reader that has gone makes no call fail."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        """Write the text, if that is possible."""
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        """Hand over what was written, if that is possible."""
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def configure_logs(service: str) -> None:
@@ -20,7 +39,7 @@ def configure_logs(service: str) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.JSONRenderer(),
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, Dropping(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(service=service)

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,14 @@ def find_programs() -> Path | None:
 
 
 class Cluster:
-    """One server and its data. Its superuser's name is `tester`; the password is asked for on every connection."""
+    """One server and its data. Its superuser's name is `tester`; the password is asked for on every connection.
 
-    def __init__(self, programs: Path, folder: Path) -> None:
+    `guard` is a command that runs the server's programs, which are then its arguments.
+    """
+
+    def __init__(self, programs: Path, folder: Path, guard: Sequence[str] = ()) -> None:
         self._programs = programs
+        self._guard = guard
         self._folder = folder
         self._data = folder / "data"
         self._as_user = _unprivileged()
@@ -137,7 +141,7 @@ class Cluster:
     def _begin(self, program: str, *arguments: object) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                [str(self._programs / program), *map(str, arguments)],
+                [*self._guard, str(self._programs / program), *map(str, arguments)],
                 **self._as_user,
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
