@@ -39,7 +39,7 @@ def differs(commit: str) -> bool:
 
 def is_compatible(tree: Path) -> bool:
     """Whether today's contracts break no client of those in `tree`."""
-    buf = [Path(sys.executable).parent / "buf", "breaking", "--against", tree]
+    buf = [str(Path(sys.executable).parent / "buf"), "breaking", "--against", str(tree)]
     return subprocess.run(buf, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
