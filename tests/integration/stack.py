@@ -1,6 +1,7 @@
 """The real services as processes on Unix sockets, so that each can be killed and comes back at the same address."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,6 +22,9 @@ class Process:
     module: str
     arguments: list[str]
     log: Path
+    root: Path | None = None
+    """The tree whose code it runs; None for the one under test."""
+
     running: "subprocess.Popen[bytes] | None" = None
     address: str = ""
 
@@ -32,6 +36,8 @@ class Process:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                cwd=self.root,
+                env=environment_of(self.root),
             )
         assert self.running.stdout is not None
         line = self.running.stdout.readline()
@@ -61,11 +67,17 @@ class Process:
         return status
 
 
+def environment_of(root: Path | None) -> dict[str, str] | None:
+    """The environment in which a child imports the code of the tree `root`; None leaves it as it is."""
+    return None if root is None else {**os.environ, "PYTHONPATH": str(root)}
+
+
 @dataclass
 class Stack:
     """Ledger, adapter and verifier in a folder of their own; start any again at its address after `kill`."""
 
     folder: Path
+    root: Path | None = None
     ledger: Process = field(init=False)
     adapter: Process = field(init=False)
     verifier: Process = field(init=False)
@@ -79,7 +91,7 @@ class Stack:
 
     def _service(self, name: str, socket: str, arguments: list[str]) -> Process:
         listen = ["--listen", f"unix:{self.folder}/{socket}.sock", "--exit-with-stdin"]
-        return Process(name, f"{name}_svc", [*listen, *arguments], self.folder / f"{name}.log")
+        return Process(name, f"{name}_svc", [*listen, *arguments], self.folder / f"{name}.log", self.root)
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -92,10 +104,13 @@ class Stack:
 
 
 @contextmanager
-def running_stack() -> Iterator[Stack]:
-    """A started stack, stopped at the end. A short folder name: a Unix socket's path has at most 107 bytes."""
+def running_stack(root: Path | None = None) -> Iterator[Stack]:
+    """A started stack of the code in `root`, stopped at the end.
+
+    A short folder name: a Unix socket's path has at most 107 bytes.
+    """
     with tempfile.TemporaryDirectory(prefix="cs-") as name:
-        stack = Stack(Path(name))
+        stack = Stack(Path(name), root)
         try:
             for process in stack.processes:
                 process.start()
