@@ -1,7 +1,7 @@
 """`AnalyzeStudy` from its first message to its last: reads the parts, fetches the evidence, streams the answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 
 from countersign.kit.canonical import canonical_json, sha256
@@ -21,7 +21,7 @@ from verifier_svc.analysis import (
 )
 from verifier_svc.evidence import Evidence
 from verifier_svc.metrics import Subject
-from verifier_svc.packets import DeclaredCase
+from verifier_svc.packets import DeclaredCase, build_packet
 
 EPISODES_AT_ONCE = 32
 """How many episodes' receipts are fetched at the same time."""
@@ -43,6 +43,7 @@ class StudyParts:
     amendments: list[bytes]
     records: list[bytes]
     include_texts: bool = False
+    include_packets: bool = False
 
 
 async def read_parts(requests: AsyncIterator[pb.AnalyzeStudyRequest]) -> StudyParts:
@@ -50,9 +51,10 @@ async def read_parts(requests: AsyncIterator[pb.AnalyzeStudyRequest]) -> StudyPa
     study_id, manifest = "", bytearray()
     amendments: list[bytes] = []
     records: list[bytes] = []
-    include_texts = False
+    include_texts = include_packets = False
     async for request in requests:
         include_texts |= request.include_texts
+        include_packets |= request.include_packets
         study_id = study_id or request.study_id
         manifest += request.manifest
         amendments.extend(request.amendments)
@@ -61,13 +63,13 @@ async def read_parts(requests: AsyncIterator[pb.AnalyzeStudyRequest]) -> StudyPa
         raise InvalidArgument("study_id is missing", field="study_id")
     if not manifest:
         raise InvalidArgument("manifest is missing", field="manifest")
-    return StudyParts(study_id, bytes(manifest), amendments, records, include_texts)
+    return StudyParts(study_id, bytes(manifest), amendments, records, include_texts, include_packets)
 
 
 async def analyse_study(
     parts: StudyParts, evidence: Evidence, wording: Wording, comparator: Comparator
 ) -> AsyncIterator[pb.AnalyzeStudyResponse]:
-    """The answer's messages: each planned episode in frozen order, then the analysis.
+    """The answer's messages: each planned episode in frozen order, packets if asked for, then the analysis.
 
     Raises InvalidManifest, InvalidArgument where the study is another one, and ServiceError of the ledger.
     """
@@ -92,6 +94,9 @@ async def analyse_study(
         metrics.verified(Subject.STUDY, (error.fault.value.lower() for error in episode.errors))
         texts = _texts(episode) if parts.include_texts else ()
         yield pb.AnalyzeStudyResponse(episode=canonical_json(episode.to_json()), texts=texts)
+    if parts.include_packets:
+        for packet in _packets(study, wording):
+            yield pb.AnalyzeStudyResponse(packet=packet)
     errors = [*records.errors, *stray_calls(study, {name: len(found) for name, found in calls.items()})]
     analysis = canonical_json(analyse(study, done, balances, errors))
     yield pb.AnalyzeStudyResponse(analysis=analysis, digest=sha256(analysis))
@@ -102,6 +107,18 @@ def _texts(episode: AnalysedEpisode) -> list[pb.VisibleText]:
         pb.VisibleText(turn=turn, text=text[:MAX_TEXT_CHARACTERS], characters_count=len(text))
         for turn, text in episode.said
     ]
+
+
+def _packets(study: FrozenStudy, wording: Wording) -> Iterator[pb.ShownPacket]:
+    """Every case's packet once, in frozen order."""
+    shown = set()
+    for episode in study.episodes:
+        key = tuple(str(episode.identity[name]) for name in ("template", "arm", "message"))
+        if key not in shown:
+            shown.add(key)
+            template, arm, message = key
+            packet = build_packet(study.case(episode.identity), wording.document)
+            yield pb.ShownPacket(template=template, arm=arm, message=message, packet=packet)
 
 
 async def _by_template(study: FrozenStudy, comparator: Comparator) -> dict[str, float | None]:

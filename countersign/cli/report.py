@@ -1,6 +1,6 @@
 """`countersign report`: a collected study's tables, and the verifier's analysis as files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,7 +59,7 @@ def report(
     for path in out or ():
         if path.suffix not in SUFFIXES:
             raise BadInput(f"--out {path}: end the name in {', '.join(SUFFIXES)}")
-    if texts and not any(path.suffix == ".html" for path in out or ()):
+    if texts and not _has_page(out or []):
         raise BadInput("--texts is for --out NAME.html")
     manifest = load(folder)
     sources = Sources(folder, ledger, verifier)
@@ -75,12 +75,16 @@ def report(
     raise typer.Exit(_status(answer))
 
 
+def _has_page(out: Sequence[Path]) -> bool:
+    return any(path.suffix == ".html" for path in out)
+
+
 def _status(answer: dict[str, Any]) -> int:
     return 1 if answer["total"]["verification"]["differs"] or answer["money"]["adds_up"] is False else 0
 
 
 def _write(manifest: Manifest, sources: Sources, out: list[Path], *, texts: bool, as_json: bool) -> int:
-    analysis, money = run(lambda _: _analysed(manifest, sources, texts=texts))
+    analysis, money = run(lambda _: _analysed(manifest, sources, texts=texts, packets=_has_page(out)))
     analysis.keep(manifest.folder(sources.folder))
     records = load_readable(manifest, sources.folder)
     for path in out:
@@ -103,7 +107,9 @@ def load_readable(manifest: Manifest, folder: Path) -> Mapping[str, Mapping[str,
         return {}
 
 
-async def _analysed(manifest: Manifest, sources: Sources, *, texts: bool) -> tuple[Analysis, LedgerMoney]:
+async def _analysed(
+    manifest: Manifest, sources: Sources, *, texts: bool, packets: bool
+) -> tuple[Analysis, LedgerMoney]:
     """The verifier's analysis, and the ledger's word on its journal. Raises StudyError."""
     async with Household(sources.folder / LOGS_FOLDER, say) as household:
         ledger = await _ledger(sources, household)
@@ -113,7 +119,7 @@ async def _analysed(manifest: Manifest, sources: Sources, *, texts: bool) -> tup
         async with channel_to("ledger", ledger) as books, channel_to("verifier", verifier) as judge:
             money = await ledger_money(ledger_pb2_grpc.LedgerServiceStub(books), manifest)
             stub = verifier_pb2_grpc.VerifierServiceStub(judge)
-            return await analyse(stub, manifest, sources.folder, texts=texts), money
+            return await analyse(stub, manifest, sources.folder, texts=texts, packets=packets), money
 
 
 async def _money(manifest: Manifest, sources: Sources) -> LedgerMoney | None:

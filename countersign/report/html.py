@@ -1,14 +1,18 @@
 """The report as one HTML file: no script, no request, light and dark, readable by keyboard and screen reader."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from countersign.kit.printable import printable_lines
+from countersign.kit.wording import load_wording
 from countersign.report.charts import coverage_chart, loss_chart, stratum_name
 from countersign.report.timeline import draw
 from countersign.report.views import Episode
+from countersign.study.analysing import ShownPacket
 
 MAX_TIMELINES = 2_000
 """More episodes than that are listed without their timelines; the exported files have them all."""
@@ -19,12 +23,13 @@ def render(
     analysis: Mapping[str, Any],
     episodes: Sequence[Episode],
     journal: str,
+    packets: Sequence[ShownPacket] = (),
     *,
     texts: bool = False,
 ) -> str:
     """The whole page. `journal` says in words whether the ledger's journal was verified.
 
-    `texts` says that what the model wrote was asked for.
+    `packets` are what the model was told first, in each case; `texts` says that what the model wrote was asked for.
     """
     environment = Environment(
         loader=PackageLoader("countersign.report", "pages"),
@@ -39,6 +44,7 @@ def render(
         "bounds": _bounds,
         "counts": _counts,
         "words": _words,
+        "pretty": _pretty,
     }
     shown = episodes[:MAX_TIMELINES]
     return environment.get_template("report.html.j2").render(
@@ -54,6 +60,8 @@ def render(
         stratum_name=stratum_name,
         journal=journal,
         texts=texts,
+        packets=packets,
+        system_message=load_wording().document["system_message"],
     )
 
 
@@ -70,6 +78,11 @@ def _words(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_words(member)}" for name, member in value.items())
     return "never" if value is None else str(value).replace("_", " ")
+
+
+def _pretty(packet: Mapping[str, Any]) -> str:
+    """A packet as indented JSON; what would steer a page or a terminal is escaped."""
+    return printable_lines(json.dumps(packet, indent=2, ensure_ascii=False))
 
 
 def _number(value: float | None, digits: int = 2) -> str:

@@ -58,7 +58,9 @@ def _content(
     if suffix == ".html":
         from countersign.report.html import render
 
-        return render(manifest, analysis.document, shown, journal_words(money), texts=texts).encode("utf-8")
+        return render(manifest, analysis.document, shown, journal_words(money), analysis.packets, texts=texts).encode(
+            "utf-8"
+        )
     from countersign.report import exports
 
     write = {".json": exports.to_json, ".csv": exports.to_csv, ".parquet": exports.to_parquet}[suffix]

@@ -169,6 +169,9 @@ def test_the_report_is_written_in_every_form_and_agrees(lab: Lab, collected: Col
     assert sum(Decimal(row["charged"]) for row in rows) == Decimal(output[-1]["money"]["ledger"]["charged"])
     assert b"TRUNCATED" in files[0].read_bytes()
     assert b"<blockquote" not in files[0].read_bytes()
+    shown = files[0].read_text("utf-8").partition("What the model was shown</h2>")[2]
+    assert "&#34;generative_support&#34;: [" in shown
+    assert shown.count("<summary>Packet of ") == 2
     assert (collected.folder / "analysis.json").is_file()
 
 

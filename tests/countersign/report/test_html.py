@@ -9,7 +9,7 @@ from countersign.report import html
 from countersign.report.charts import MAX_BARS, coverage_chart
 from countersign.report.timeline import draw
 from countersign.report.views import episodes_of
-from countersign.study.analysing import VisibleText
+from countersign.study.analysing import ShownPacket, VisibleText
 from tests.countersign.report.studies import HOSTILE, analysis, line, lines, manifest, record
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -49,6 +49,15 @@ class Page(HTMLParser):
 def rendered(*, agrees: bool = True, texts: dict[str, dict[int, VisibleText]] | None = None) -> str:
     episodes = episodes_of(lines(), {f"{1:064x}": record()}, texts or {})
     return html.render(manifest(), analysis(agrees=agrees), episodes, "Verified.", texts=texts is not None)
+
+
+def test_what_the_model_was_shown_first_is_readable_and_escaped() -> None:
+    packet = ShownPacket("window", "neutral", HOSTILE, {"observation": {"tick": 0, "body": HOSTILE + "\u2066"}})
+    page = html.render(manifest(), analysis(agrees=True), episodes_of(lines(), {}, {}), "Verified.", [packet])
+    assert "script" not in Page(page).tags
+    assert "&#34;body&#34;: &#34;&lt;script&gt;alert(1)&lt;/script&gt;\\u2066&#34;" in page
+    assert "You act in a small simulated environment" in page
+    assert "What the model was shown" not in rendered()
 
 
 def test_what_the_model_wrote_is_shown_where_it_is_asked_for_and_steers_nothing() -> None:
