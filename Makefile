@@ -23,7 +23,7 @@ test-harness: $(VENV)/dev .harness/core/ready .harness/more/ready .harness/agent
 # lock that lacks optional packages for other systems, some of which the registry does not have.
 NPM_core := ci
 NPM_more := install
-.harness/%/ready: tests/harness/%/package.json tests/harness/%/package-lock.json
+.harness/%/ready: tests/harness/%/package.json tests/harness/%/package-lock.json tests/harness/%/.npmrc
 	mkdir -p $(@D)
 	cp tests/harness/$*/package.json tests/harness/$*/package-lock.json tests/harness/$*/.npmrc $(@D)
 	cd $(@D) && npm $(NPM_$*) --ignore-scripts --no-audit --no-fund --silent

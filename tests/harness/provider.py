@@ -91,14 +91,17 @@ def _chat(wire: WireName, request: Request, body: dict[str, Any]) -> ChatRequest
 def _answer(act: dict[str, Any], chat: ChatRequest) -> Response:
     """The act as a provider says it: whole where it was asked so, else as events."""
     calls = tuple(_calls(act, chat))
-    reason = act.get("stop") or ("tool_calls" if calls else "stop")
+    # Where a format has no part of its own for a refusal, its stop reason says it.
+    refused = "content_filter" if act.get("refusal") and chat.wire is not WireName.RESPONSES else None
+    reason = act.get("stop") or refused or ("tool_calls" if calls else "stop")
     completion = Completion(chat.model, act.get("text"), reason, calls)
     wire = WIRES[chat.wire]
     events = wire.events
     if events is None or (chat.wire is not WireName.GENERATE_CONTENT and not chat.body.get("stream")):
         return Response(200, wire.write(completion, chat))
     told = events(completion, chat)
-    return Response(200, _as_refusal(told) if act.get("refusal") else told, "text/event-stream")
+    in_part = act.get("refusal") and chat.wire is WireName.RESPONSES
+    return Response(200, _as_refusal(told) if in_part else told, "text/event-stream")
 
 
 def _as_refusal(told: bytes) -> bytes:

@@ -69,25 +69,19 @@ SCENARIOS = [
         "refusal",
         [{**DONE, "refusal": True}],
         {
-            "claude": Verdict(),
+            "claude": Verdict(FAILED),
             "codex": Verdict(observations=_noted(EMPTY_FINAL_TEXT=1), said=0),
-            "omp": Verdict(),
-            "pi": Verdict(),
+            "omp": Verdict(FAILED, said=0),
+            "pi": Verdict(FAILED, said=0),
             "gemini": Verdict(observations=UNSURE),
             "agents-sdk": Verdict(FAILED, said=0),
         },
     ),
     Scenario(
         "filtered",
+        # In the other formats a filter is how a refusal shows.
         [{**DONE, "stop": "content_filter"}],
-        {
-            "claude": Verdict(FAILED),
-            "codex": Verdict(FAILED, _noted(7), turns=6, said=6),
-            "omp": Verdict(FAILED, said=0),
-            "pi": Verdict(FAILED, said=0),
-            "gemini": Verdict(observations=UNSURE),
-            "agents-sdk": Verdict(MALFORMED, said=0),
-        },
+        {"codex": Verdict(FAILED, _noted(7), turns=6, said=6), "agents-sdk": Verdict(MALFORMED, said=0)},
         core=False,
     ),
     Scenario(
@@ -185,7 +179,7 @@ SCENARIOS = [
             "gemini": Verdict(CANCELLED, said=0),
             "agents-sdk": Verdict(CANCELLED, said=0),
         },
-        timeout="8s",
+        timeout="15s",
     ),
     Scenario(
         "tool fails",
