@@ -17,12 +17,12 @@ from pathlib import Path
 
 from tests.conftest import PROJECT_ROOT
 from tests.hosts.network import Host, Running, network
-from tests.hosts.standins import MACHINES
+from tests.hosts.standins import CHECKOUT, MACHINES, MAKE
 
 REPOSITORY = "https://git.example/countersign.git"
 """Where the page clones from: stands for this checkout."""
 
-BLOCK_SECONDS = 60
+BLOCK_SECONDS = 200
 EVERYWHERE = "every machine"
 _LABEL = re.compile(r"# on (?P<machines>.+?)(?P<long>, and leave it running)?\n")
 _ENTER = 'mount --bind "$1" "$HOME" && mount --bind "$2" /etc/hosts && hostname "$3" && cd && shift 3 && exec "$@"'
@@ -61,7 +61,11 @@ class Machines:
             made.mkdir()
         lines = [f"{host.address} {name}" for name, host in hosts.items()]
         self._names.write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
-        git = f'[safe]\n\tdirectory = *\n[url "{PROJECT_ROOT}"]\n\tinsteadOf = {REPOSITORY}\n'
+        # One small pack, for every machine to clone from.
+        origin = folder / "origin.git"
+        depth = ("--bare", "--quiet", "--depth", "1")
+        subprocess.run(["git", "clone", *depth, f"file://{PROJECT_ROOT}", origin], check=True, timeout=BLOCK_SECONDS)
+        git = f'[safe]\n\tdirectory = *\n[url "{origin}"]\n\tinsteadOf = {REPOSITORY}\n'
         for name in hosts:
             self.home(name).joinpath(".gitconfig").write_text(git)
         self._environment = self._make_environment(folder / "bin")
@@ -126,8 +130,9 @@ class Machines:
             "PATH": f"{stand_ins}:{python}:{os.environ['PATH']}",
             "HOME": str(self._home),
             "LANG": "C.UTF-8",
-            "GUIDE_MAKE": shutil.which("make") or "make",
             MACHINES: str(self._homes),
+            CHECKOUT: str(PROJECT_ROOT),
+            MAKE: shutil.which("make") or "make",
         }
 
 
