@@ -1,8 +1,8 @@
 """What a machine of the guide's test has in place of two programs: `standins.py make|scp ...`.
 
-`make .venv/ready` would fetch what the tests' own environment has already: here the clone gets an environment that links
-to those packages, with the clone's own code and scripts, and a copy of the stubs that are generated in this checkout. `scp` would need a server on the other machine: here it
-copies into that machine's home.
+`make .venv/ready` would fetch what the tests' own environment has already: here the clone gets an environment that
+links to those packages, with the clone's own code and scripts, and a copy of the stubs that are generated in this
+checkout. `scp` would need a server on the other machine: here it copies into that machine's home.
 """
 
 import os
@@ -61,7 +61,9 @@ def scp(arguments: list[str]) -> None:
     """Copy files into a folder that is there on another machine, as `scp -q FILE... MACHINE:FOLDER/` does."""
     quiet, *files, target = arguments
     machine, folder = target.split(":")
-    assert quiet == "-q" and folder.endswith("/") and not folder.startswith("/"), arguments
+    assert quiet == "-q", arguments
+    assert folder.endswith("/"), arguments
+    assert not folder.startswith("/"), arguments
     for file in files:
         shutil.copy(file, Path(os.environ[MACHINES]) / machine / folder)
 

@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,7 @@ SHOWN = "--ca ~/keys/ca.pem --certificate ~/keys/client.pem --key ~/keys/client.
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Any:
+def lab(tmp_path: Path) -> Iterator[Machines]:
     reason = why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -45,6 +48,23 @@ def test_every_block_says_where_it_runs() -> None:
     blocks = read_blocks(PAGE, SECTION)
     assert {name for block in blocks for name in block.machines} == {*NAMES, EVERYWHERE}
     assert sum(len(block.machines) for block in blocks if block.long) == len(SERVICES) + 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "--host or --machine is missing"),
+        (("--machine", "there"), "is there already"),
+        (("--machine", "a/b"), "not a name"),
+    ],
+)
+def test_the_authority_makes_no_folder_twice_or_elsewhere(tmp_path: Path, arguments: tuple[str, ...], why: str) -> None:
+    (tmp_path / "there").mkdir()
+    command = [sys.executable, str(PROJECT_ROOT / "tools" / "make_ca.py"), str(tmp_path), *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 2
+    assert why in ran.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 
 def test_the_guide_works_as_it_is_written(lab: Machines) -> None:
@@ -88,7 +108,6 @@ def refuses_who_may_not(lab: Machines) -> None:
     for address in SERVICES:
         for how in (f"--insecure --address {address}", f"--ca ~/keys/ca.pem --address tls:{address}"):
             refused(lab, "collector.lab", f"{BIN}/countersign-health {how}", "does not answer: UNAVAILABLE", 1)
-        lab.must("collector.lab", f"{BIN}/countersign-health --address tls:{address} {SHOWN}")
     ledger = f"{BIN}/countersign {SHOWN}"
     grant = "ledger grant lab 1.00 --by mallory --reason greed --ledger tls:ledger.lab:7301"
     for machine in ("adapter-1.lab", "verifier.lab"):
