@@ -1,7 +1,7 @@
 """A certificate authority for trying things out: `python tools/make_ca.py FOLDER --host HOST --client NAME`.
 
-Not for anything that matters: the authority's key is forgotten, and nothing is ever revoked. Needs the
-development dependencies.
+With `--machine NAME` it makes a folder for each machine, which holds all that the machine needs. Not for anything that
+matters: the authority's key is forgotten, and nothing is ever revoked.
 """
 
 import argparse
@@ -114,19 +114,38 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
+def make_machine(authority: Authority, folder: Path) -> None:
+    """A new `folder` for the machine of that name: ca.pem, and a pair each to show as a server and as a client.
+
+    The server's certificate is also for localhost. Raises FileExistsError.
+    """
+    folder.mkdir(mode=0o700)
+    (folder / "ca.pem").write_bytes(authority.certificate)
+    authority.server([folder.name, "localhost"]).write(folder, "server")
+    authority.client(folder.name).write(folder, "client")
+
+
 def main() -> None:
-    """Write ca.pem, server.pem and .key, and a pair for each client, into a folder."""
+    """Write ca.pem, server.pem and .key, a pair for each client, and a folder for each machine, into a folder."""
     parser = argparse.ArgumentParser(description="A certificate authority for trying things out.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--host", action="append", help="a name or IP address of the server", required=True)
+    parser.add_argument("--host", action="append", default=[], help="a name or IP address of the server")
     parser.add_argument("--client", action="append", default=[], help="a client's common name")
+    parser.add_argument("--machine", action="append", default=[], help="a machine's name, by which others reach it")
     given = parser.parse_args()
+    if not given.host and not given.machine:
+        parser.error("--host or --machine is missing")
+    if taken := [name for name in given.machine if "/" in name or (given.folder / name).exists()]:
+        parser.error(f"--machine {taken[0]}: not a name, or {given.folder / taken[0]} is there already")
     given.folder.mkdir(parents=True, exist_ok=True)
     authority = Authority()
     (given.folder / "ca.pem").write_bytes(authority.certificate)
-    authority.server(given.host).write(given.folder, "server")
+    if given.host:
+        authority.server(given.host).write(given.folder, "server")
     for name in given.client:
         authority.client(name).write(given.folder, name)
+    for name in dict.fromkeys(given.machine):
+        make_machine(authority, given.folder / name)
 
 
 if __name__ == "__main__":
