@@ -1,7 +1,7 @@
 """Write the reference pages of the site: the contracts from their comments, the errors from their enum and the code.
 
-`python tools/reference.py --out build/reference`. Nothing here is written by hand, so nothing can fall behind: services,
-calls, messages, fields and values come from protos/, and what an error carries comes from the code that raises it.
+`python tools/reference.py --out build/reference`. Nothing here is written by hand, so nothing can fall behind: calls,
+messages, fields and values come from protos/, and what an error carries comes from the code that raises it.
 """
 
 import argparse

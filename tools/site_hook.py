@@ -5,6 +5,7 @@ becomes the site's page of that file where it has one, and the bare name where i
 link into docs/examples becomes the example itself.
 """
 
+import os
 import posixpath
 import re
 from pathlib import Path
@@ -14,7 +15,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
-REFERENCE = ROOT / "build" / "reference"
+REFERENCE = Path(os.environ.get("COUNTERSIGN_REFERENCE", ROOT / "build" / "reference"))
 PAGES = {"studies/README.md": "plans.md"}
 """Files of the repository, outside docs/, that the site shows, and as which page."""
 
