@@ -59,7 +59,7 @@ class Contract:
         short = f"`{full_name.rpartition('.')[2]}`"
         place = self._where.get(full_name)
         if place is None:
-            return f"`{full_name.removeprefix('.')}`"
+            return short
         page, anchor = place.split("#")
         return f"[{short}]({'' if page == PAGES.get(self.file.name) else page + '.md'}#{anchor})"
 
