@@ -6,7 +6,7 @@ RUN := runs/quickstart
 BENCH := .venv-bench
 LOCK = $(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
-.PHONY: demo test test-harness fuzz soak lint lock sbom audit clean bench-admission
+.PHONY: demo test test-harness fuzz soak lint lock docs sbom audit clean bench-admission
 
 demo: $(VENV)/ready $(VENV)/local
 	$(BIN)/countersign collect studies/quickstart.toml --out $(RUN)
@@ -91,6 +91,16 @@ $(VENV)/deploy/ready: requirements/deploy.txt
 	$(VENV)/deploy/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/deploy.txt
 	touch $@
 
+# The site of docs/, into build/site; a warning is an error. Its tools have an environment of their own too.
+docs: $(VENV)/dev $(VENV)/docs/ready
+	$(BIN)/python tools/reference.py --out build/reference
+	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --quiet --strict
+
+$(VENV)/docs/ready: requirements/docs.txt
+	$(PYTHON) -m venv $(VENV)/docs
+	$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/docs.txt
+	touch $@
+
 # What the images ship, as CycloneDX JSON.
 sbom: $(VENV)/deploy/ready
 	$(PYTHON) tools/sbom.py --tool $(VENV)/deploy/bin/cyclonedx-py --out build/sbom.json
@@ -109,6 +119,7 @@ lock: $(VENV)/dev
 	$(LOCK) --constraint requirements/dev.txt --extra agents-sdk --output-file requirements/agents.txt pyproject.toml
 	$(LOCK) --constraint requirements/dev.txt --output-file requirements/build.txt requirements/build.in
 	$(LOCK) --output-file requirements/deploy.txt requirements/deploy.in
+	$(LOCK) --output-file requirements/docs.txt requirements/docs.in
 
 clean:
 	rm -rf $(VENV) $(BENCH) .harness build dist runs
