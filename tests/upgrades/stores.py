@@ -1,6 +1,7 @@
 """Where books are kept, file or database: the ledger's options for it, and what is in it without asking a ledger."""
 
 import sqlite3
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import grpc
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.ledger.v1.ledger_pb2_grpc import LedgerServiceStub
 from tests.integration.stack import Process
-from tests.ledger_svc.postgres_cluster import Cluster
+from tests.ledger_svc.postgres_cluster import Cluster, find_programs
 from tests.upgrades.books import Books
 
 Heads = Mapping[str, tuple[int, bytes]]
@@ -36,6 +37,9 @@ class Stored(Protocol):
     def contents(self) -> object:
         """All of them, to see whether they were changed."""
 
+    def back_up(self, folder: Path) -> "Stored":
+        """Take a back-up as docs/ledger.md says, whoever works on the books, and restore it elsewhere."""
+
 
 class File:
     """Books in a SQLite file."""
@@ -59,6 +63,12 @@ class File:
 
     def contents(self) -> object:
         return self.path.read_bytes()
+
+    def back_up(self, folder: Path) -> "File":
+        copy = folder / "backup.sqlite"
+        with closing(sqlite3.connect(self.path)) as db:
+            db.execute(f'VACUUM INTO "{copy}"')
+        return File(copy)
 
 
 class Database:
@@ -85,11 +95,24 @@ class Database:
         tables = ("accounts", "studies", "calls", "payloads", "requests", "journal", "probe", "ledger_schema")
         return {table: sorted(map(repr, self._cluster.execute(self.dsn, f"SELECT * FROM {table}"))) for table in tables}
 
+    def back_up(self, folder: Path) -> "Database":
+        programs = find_programs()
+        assert programs is not None
+        dump = folder / "ledger.dump"
+        restored = self._cluster.new_database()
+        subprocess.run([programs / "pg_dump", "-Fc", "-d", self.dsn, "-f", dump], check=True)
+        subprocess.run([programs / "pg_restore", "--exit-on-error", "-d", restored, dump], check=True)
+        target = folder / "restored"
+        target.mkdir()
+        return Database(self._cluster, restored, target)
+
 
 @contextmanager
-def opened(stored: Stored, folder: Path, root: Path | None = None) -> Iterator[Books]:
-    """The books asked through a ledger of the code in `root`, which is stopped at the end."""
-    process = ledger_process(stored, folder, root)
+def opened(
+    stored: Stored, folder: Path, root: Path | None = None, *, process: Process | None = None
+) -> Iterator[Books]:
+    """The books asked through a ledger of the code in `root`, or `process`, which is stopped at the end."""
+    process = process or ledger_process(stored, folder, root)
     process.start()
     try:
         with asked(process) as books:
