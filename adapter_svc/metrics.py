@@ -1,6 +1,7 @@
 """What the adapter's metrics count (docs/observability.md)."""
 
 from adapter_svc.admission import Admission, TechnicalUnknown, TextFinish, WireFormat
+from adapter_svc.native import Completion, Failure, Harness
 from countersign.kit.observability.metrics import counter, gauge, histogram
 
 ATTEMPTS_IN_FLIGHT = gauge(
@@ -26,6 +27,18 @@ TRANSPORT_FAILURES = counter(
     "progress",
     "category",
 )
+NATIVE_STREAMS = counter(
+    "countersign_adapter_native_streams",
+    "Streams of agent programs that were read to their end, by the program and the error code, or COMPLETED.",
+    "harness",
+    "code",
+)
+
+
+def read_to_end(harness: Harness, verdict: Completion | Failure) -> Completion | Failure:
+    """Count the verdict on a program's stream; gives it as it is."""
+    NATIVE_STREAMS.add(1, harness.value, verdict.code.value if isinstance(verdict, Failure) else "COMPLETED")
+    return verdict
 
 
 def judged(wire_format: WireFormat, admission: Admission) -> Admission:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from adapter_svc import native
+from adapter_svc.metrics import read_to_end
 from countersign.adapter.v1 import adapter_pb2 as pb
 from countersign.kit.errors import CountersignError, InvalidArgument
 
@@ -52,7 +53,8 @@ async def read_native_stream(requests: Requests) -> AsyncIterator[pb.ReadNativeS
 
 
 async def _read(requests: Requests) -> AsyncIterator[pb.ReadNativeStreamResponse]:
-    reader = native.NativeReader(read_opening(await _next(requests)))
+    opening = read_opening(await _next(requests))
+    reader = native.NativeReader(opening)
     stopped = False
     while True:
         for answer in _stop(reader, stopped):
@@ -66,7 +68,7 @@ async def _read(requests: Requests) -> AsyncIterator[pb.ReadNativeStreamResponse
                 for event in reader.feed(part.output):
                     yield pb.ReadNativeStreamResponse(event=_event(event))
             case "process_end":
-                verdict = reader.finish(read_process_end(part.process_end))
+                verdict = read_to_end(opening.harness, reader.finish(read_process_end(part.process_end)))
                 await _require_end(requests)
                 yield write_verdict(verdict)
                 return

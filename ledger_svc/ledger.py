@@ -207,8 +207,7 @@ class Ledger:
         auditors = [
             Auditor(each, (head for head in expected if head.account_id == each)) for each in sorted(account_ids)
         ]
-        for auditor in auditors:
-            await self._watched(self._store.audit(auditor))
+        await self._watched(self._store.audit(*auditors))
         return Verification(
             accounts_count=len(auditors),
             entries_count=sum(auditor.entries_count for auditor in auditors),

@@ -9,6 +9,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 
+from countersign.kit.secret_files import BadSecretFile, read_secret_file
 from countersign.kit.settings import BadSettings, ServiceSettings
 
 
@@ -35,7 +36,7 @@ class LedgerSettings(ServiceSettings):
     def postgres_dsn(self) -> str | None:
         """The DSN of the PostgreSQL database, None where a file holds the ledger.
 
-        Raises BadSettings where more than one store is named, or the DSN's file cannot be read.
+        Raises BadSettings where more than one store is named, or the DSN's file cannot be read or can be by strangers.
         """
         if len({"database", "postgres", "postgres_file"} & self.model_fields_set) > 1:
             raise BadSettings("give one of the settings database, postgres and postgres_file")
@@ -46,9 +47,11 @@ class LedgerSettings(ServiceSettings):
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
+        return read_secret_file(path, "the file").decode().strip()
+    except UnicodeDecodeError:
         raise BadSettings("setting postgres_file: the file cannot be read as text") from None
+    except BadSecretFile as error:
+        raise BadSettings(f"setting postgres_file: {error.message}") from None
 
 
 def refuse_password_in_arguments(arguments: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """Lint the contracts and check that they break no client: `buf lint`, `buf format`, `buf breaking`.
 
-The versions compared with are those of the last commits that changed protos/.
+The versions compared with are the last tag, where there is one, and those of the last commits that changed protos/.
 """
 
 import subprocess
@@ -27,12 +27,16 @@ def buf(folder: Path, *arguments: str) -> int:
 
 
 def earlier_versions() -> list[str]:
-    """The last commits that changed the contracts, newest first; the newest is what a change is made on."""
-    command = ["git", "log", f"--max-count={VERSIONS_COMPARED}", "--format=%H", "--", "protos/countersign"]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    commits = answer.stdout.split()
-    print(f"contracts: compared with {len(commits)} earlier versions")
-    return commits
+    """The last tag, and the last commits that changed the contracts, newest first: on the newest a change is made."""
+    tags = git("tag", "--list", "--merged", "HEAD", "--sort=-creatordate")[:1]
+    commits = git("log", f"--max-count={VERSIONS_COMPARED}", "--format=%H", "--", "protos/countersign")
+    print(f"contracts: compared with {' and '.join([*tags, f'{len(commits)} earlier versions'])}")
+    return [*tags, *commits]
+
+
+def git(*arguments: str) -> list[str]:
+    """The words that git answers; none where there is no repository."""
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
 
 
 def breaking(commit: str) -> int:

@@ -93,10 +93,11 @@ def hold_lines(line: Mapping[str, Any]) -> list[str]:
     status = "" if line["http_status"] is None else f", HTTP status {line['http_status']}"
     stored = "is stored" if line["response_stored"] else "is not stored"
     cost = f"; its cost as handed in: {line['cost_text'] or 'none'}" if line["cost_text"] is not None else ""
+    progress = PROGRESS.get(line["progress"], line["progress"])
     return [
         f"call {line['call_id']} attempt {line['attempt']}",
         f"  study {line['study_id']}, episode {line['episode_id']}, turn {line['turn']}",
-        f"  held since {line['changed_at']}: {line['hold']}; {PROGRESS[line['progress']]}{status}",
+        f"  held since {line['changed_at']}: {line['hold']}; {progress}{status}",
         f"  keeps {line['accounted']} {line['currency']} ({line['reserved']} was reserved at {line['reserved_at']})",
         f"  the response {stored}{cost}",
     ]

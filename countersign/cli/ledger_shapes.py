@@ -7,6 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.type.money_pb2 import Money
 
 from countersign.cli.ledger_inputs import Stub
+from countersign.kit.enums import name_of
 from countersign.kit.money import nanos_to_text
 from countersign.kit.money_wire import from_wire
 from countersign.ledger.v1 import ledger_pb2 as ledger
@@ -48,7 +49,7 @@ def call_of(call: ledger.Call) -> dict[str, Any]:
         "study_id": call.slot.study_id,
         "episode_id": call.slot.episode_id,
         "turn": call.slot.turn,
-        "state": ledger.CallState.Name(call.state).removeprefix("CALL_STATE_"),
+        "state": name_of(ledger.CallState, call.state, "CALL_STATE_"),
         "reserved": amount_text(call.reserved),
         "accounted": amount_text(call.accounted),
         "currency": call.accounted.currency_code,
@@ -78,7 +79,7 @@ def time_text(time: Timestamp) -> str:
 
 
 def _name(kind: Any, value: int, prefix: str) -> str | None:
-    return str(kind.Name(value)).removeprefix(prefix) if value else None
+    return name_of(kind, value, prefix) if value else None
 
 
 async def listed_calls(

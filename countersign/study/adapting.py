@@ -8,6 +8,7 @@ from countersign.adapter.v1 import adapter_pb2 as adapter
 from countersign.adapter.v1 import adapter_pb2_grpc
 from countersign.kit.canonical import canonical_json
 from countersign.kit.channel import call
+from countersign.kit.enums import name_of
 from countersign.kit.rpc_errors import ServiceError
 from countersign.study.errors import BadInput
 from countersign.study.lines import member
@@ -88,7 +89,7 @@ def _verdict_of(answer: adapter.AdaptResponse) -> dict[str, Any]:
             return _verdict("text_finish")
         case _:
             unknown = answer.technical_unknown
-            reason = adapter.UnknownReason.Name(unknown.reason).removeprefix("UNKNOWN_REASON_")
+            reason = name_of(adapter.UnknownReason, unknown.reason, "UNKNOWN_REASON_")
             return _verdict("technical_unknown", reason=reason, where=unknown.where)
 
 

@@ -137,6 +137,8 @@ def service_trouble(service: str, error: ServiceError) -> StudyError:
     """The one line about what `service` answered instead of a result."""
     if error.is_unreachable:
         return ServiceFailed(f"the {service} cannot be reached ({error.status.name}): start it, then run this again")
+    if error.status is grpc.StatusCode.UNIMPLEMENTED and not error.reason:
+        return ServiceRefused(f"the {service} is older than this client and does not know this call: upgrade it")
     if is_failure(error):
         return ServiceFailed(f"the {service} failed ({error.reason or error.status.name}): its log tells why")
     details = ", ".join(f"{key}={value}" for key, value in sorted(error.metadata.items()))

@@ -75,8 +75,8 @@ class Store(Protocol):
         """Whether any reservation's lease is over at `now` (microseconds; None: the store's own time)."""
         ...
 
-    async def audit(self, auditor: Auditor) -> None:
-        """Feed the auditor everything of its account as it stood at one moment, up to and including `finish`."""
+    async def audit(self, *auditors: Auditor) -> None:
+        """Feed each auditor everything of its account as it stood at one moment, up to and including `finish`."""
         ...
 
     async def examine(self) -> None:

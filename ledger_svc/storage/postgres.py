@@ -207,12 +207,14 @@ class PostgresStore:
         query = f"SELECT 1 FROM calls WHERE state = 'RESERVED' AND lease_expires_at <= {rows.NOW} LIMIT 1"
         return bool(await self._run(lambda db: rows.fetch(db, query, {"now": now})))
 
-    async def audit(self, auditor: Auditor) -> None:
-        """See `Store.audit`. It has a connection of its own, so that other reads need not wait for it."""
+    async def audit(self, *auditors: Auditor) -> None:
+        """See `Store.audit`. It has one connection of its own for all, so that other reads need not wait for it."""
         self._check_open()
         async with _lone_connection(self._conninfo, self._options) as db:
-            await db.execute(_SNAPSHOT)
-            await _feed(db, auditor)
+            for auditor in auditors:
+                await db.execute(_SNAPSHOT)
+                await _feed(db, auditor)
+                await db.execute("COMMIT")
 
     async def examine(self) -> None:
         """Look for damage in the engine's own structures: the server does so by itself, wherever it reads.

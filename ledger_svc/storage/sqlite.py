@@ -232,12 +232,14 @@ class SqliteStore:
         query = "SELECT 1 FROM calls WHERE state = 'RESERVED' AND lease_expires_at <= ? LIMIT 1"
         return await self._read(lambda db: db.execute(query, (self._moment(now),)).fetchone() is not None)
 
-    async def audit(self, auditor: Auditor) -> None:
+    async def audit(self, *auditors: Auditor) -> None:
         """See `Store.audit`. It has a connection of its own, so that other reads need not wait for it."""
 
         def run() -> None:
-            with translated(), self._own_reader() as db, _snapshot(db):
-                _feed(db, auditor)
+            with translated(), self._own_reader() as db:
+                for auditor in auditors:
+                    with _snapshot(db):
+                        _feed(db, auditor)
 
         await asyncio.to_thread(run)
 

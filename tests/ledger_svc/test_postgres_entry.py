@@ -44,6 +44,13 @@ async def process(dsn_file: Path) -> AsyncIterator[LedgerServiceStub]:
         assert await running.wait() == 0
 
 
+def secret(path: Path, text: str) -> Path:
+    """A file that its owner alone can read."""
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return path
+
+
 def reservation(turn: int) -> pb.ReserveRequest:
     """Sixty of the study's hundred nano-dollars."""
     return pb.ReserveRequest(
@@ -58,8 +65,7 @@ def reservation(turn: int) -> pb.ReserveRequest:
 
 async def test_two_processes_on_one_database_admit_one_of_two(cluster: Cluster, tmp_path: Path) -> None:
     dsn = cluster.new_schema()
-    dsn_file = tmp_path / "dsn"
-    dsn_file.write_text(dsn + "\n")
+    dsn_file = secret(tmp_path / "dsn", dsn + "\n")
     async with replicas(dsn, 1) as (ledger,):
         await support.furnish(ledger, 100, 1_000, max_in_flight=9)
     async with process(dsn_file) as one, process(dsn_file) as other:
@@ -83,7 +89,7 @@ async def test_two_processes_on_one_database_admit_one_of_two(cluster: Cluster, 
 def test_ledger_that_cannot_connect_says_why_in_one_line(
     cluster: Cluster, tmp_path: Path, changes: dict[str, str], complaint: str
 ) -> None:
-    (tmp_path / "dsn").write_text(cluster.dsn(**changes))
+    secret(tmp_path / "dsn", cluster.dsn(**changes))
     assert complain("--postgres-file", str(tmp_path / "dsn")) == f"ledger: {complaint}"
 
 
@@ -91,7 +97,7 @@ async def test_ledger_that_finds_a_newer_schema_says_so_in_one_line(cluster: Clu
     dsn = cluster.new_schema()
     async with replicas(dsn, 1):
         cluster.execute(dsn, "UPDATE ledger_schema SET version = 9")
-    (tmp_path / "dsn").write_text(dsn)
+    secret(tmp_path / "dsn", dsn)
     complaint = complain("--postgres-file", str(tmp_path / "dsn"))
     assert complaint == "ledger: the ledger's database was brought to a newer version; use that one"
 
@@ -130,7 +136,7 @@ def test_dsn_comes_from_a_flag_a_file_or_the_environment(tmp_path: Path, monkeyp
     assert load_settings(LedgerSettings, []).postgres_dsn() is None
     assert load_settings(LedgerSettings, ["--database", "x.db"]).postgres_dsn() is None
     assert load_settings(LedgerSettings, ["--postgres", "host=a"]).postgres_dsn() == "host=a"
-    (tmp_path / "dsn").write_text("host=b password=c\n")
+    secret(tmp_path / "dsn", "host=b password=c\n")
     assert (
         load_settings(LedgerSettings, ["--postgres-file", str(tmp_path / "dsn")]).postgres_dsn() == "host=b password=c"
     )
@@ -155,6 +161,16 @@ def test_two_stores_are_one_too_many(arguments: list[str]) -> None:
 
 def test_file_of_a_dsn_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    (tmp_path / "binary").chmod(0o600)
     for path in (tmp_path / "missing", tmp_path / "binary", tmp_path):
         with pytest.raises(BadSettings, match="postgres_file"):
             load_settings(LedgerSettings, ["--postgres-file", str(path)]).postgres_dsn()
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o620])
+def test_file_of_a_dsn_that_strangers_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    path = secret(tmp_path / "dsn", "host=/nowhere password=of-the-tests")
+    path.chmod(mode)
+    assert complain("--postgres-file", str(path)) == (
+        f"ledger: setting postgres_file: the file {path} can be read or changed by others: chmod 600 it"
+    )

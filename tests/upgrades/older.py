@@ -1,7 +1,9 @@
 """Trees of older versions, taken from the project's history and run as processes of their own."""
 
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,13 +21,31 @@ def git(*arguments: str) -> str:
     return answer.stdout
 
 
+def require_history() -> None:
+    """Skip in a shallow clone."""
+    if git("rev-parse", "--is-shallow-repository").strip() == "true":
+        pytest.skip("needs the project's history: this clone is shallow")
+
+
+def schema_makers(schema: str) -> Mapping[int, str]:
+    """The first commit that made each version of the schema in the file `schema`, the newest version included.
+
+    Skips in a shallow clone.
+    """
+    require_history()
+    makers: dict[int, str] = {}
+    for commit in git("log", "--reverse", "--no-merges", "--format=%H", "--", schema).split():
+        source = git("show", f"{commit}:{schema}")
+        makers.setdefault(len(set(re.findall(r"^_VERSION_\d+ = ", source, re.MULTILINE))), commit)
+    return makers
+
+
 def compatible_commits() -> list[str]:
     """The commits, newest first, whose contracts differ from today's and are compatible by `buf breaking`.
 
     The last tag's, where there is one, and those among the last that changed the contracts. Skips in a shallow clone.
     """
-    if git("rev-parse", "--is-shallow-repository").strip() == "true":
-        pytest.skip("needs the project's history: this clone is shallow")
+    require_history()
     tags = git("tag", "--list", "--merged", "HEAD", "--sort=-creatordate").split()[:1]
     changed = git("log", f"--max-count={LOOKED_AT}", "--no-merges", "--format=%H", "--", "protos/countersign").split()
     return [one for one in dict.fromkeys([*tags, *changed]) if differs(one)]

@@ -18,6 +18,7 @@ from countersign.kit.rpc_errors import from_rpc_error
 from countersign.kit.server import start_server
 from countersign.kit.wording import load_wording
 from tests.adapter_svc.native.helpers import lines
+from tests.countersign.kit.observability.recording import recording
 
 Stub = Any
 Part = pb.ReadNativeStreamRequest
@@ -204,3 +205,12 @@ def test_every_harness_and_contract_of_the_contracts_is_mapped() -> None:
     assert set(native_service.HARNESSES) == set(pb.Harness.values()) - {pb.HARNESS_UNSPECIFIED}
     assert set(native_service.CONTRACTS) == set(pb.OutputContract.values()) - {pb.OUTPUT_CONTRACT_UNSPECIFIED}
     assert set(native_service.HARNESSES.values()) == set(native.Harness)
+
+
+async def test_verdicts_are_counted_by_program_and_code(stub: Stub) -> None:
+    with recording() as recorded:
+        await answers(stub, [opening(), output(START, SAID, FINAL), ENDED])
+        await answers(stub, [opening(), output(START, SAID), ENDED])
+        await refusal(stub, [ENDED])
+        counted = recorded.values("countersign_adapter_native_streams_total")
+    assert counted == {("mock", "COMPLETED"): 1, ("mock", "PROTOCOL_TRUNCATED"): 1}

@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ledger_svc import errors
 from ledger_svc.calls import CallState
-from ledger_svc.storage import postgres_rows, postgres_schema
+from ledger_svc.storage import postgres, postgres_rows, postgres_schema
 from ledger_svc.storage.postgres import PostgresStore
 from ledger_svc.storage.postgres_connection import PostgresOptions
 from ledger_svc.storage.postgres_schema import Connection
@@ -311,3 +311,21 @@ async def test_more_work_than_connections_waits_its_turn(dsn: str) -> None:
     async with opened(dsn, PostgresOptions(max_connections=2)) as store:
         found = await asyncio.gather(*(store.attempts(CALL_ID) for _ in range(40)))
         assert {len(attempts) for attempts in found} == {1}
+
+
+async def test_every_account_is_verified_over_one_connection(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    connect = postgres.connect
+
+    async def counted(conninfo: str, options: PostgresOptions) -> Connection:
+        made.append(conninfo)
+        return await connect(conninfo, options)
+
+    async with replicas(dsn, 1) as (ledger,):
+        await furnish(ledger)
+        for name in ("second", "third"):
+            await ledger.submit(support.open_account(name))
+        monkeypatch.setattr(postgres, "connect", counted)
+        verified = await ledger.verify(None)
+    assert (verified.accounts_count, verified.entries_count, list(verified.differences)) == (3, 5, [])
+    assert len(made) == 1

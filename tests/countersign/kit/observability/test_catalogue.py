@@ -18,7 +18,7 @@ DOCUMENTED = PROJECT_ROOT / "docs" / "observability.md"
 DASHBOARD = PROJECT_ROOT / "deploy" / "grafana" / "countersign.json"
 BOUNDED = {
     *("method", "code", "answer", "mutation", "reason", "category", "currency", "format", "verdict", "ended"),
-    *("progress", "subject", "agrees", "field"),
+    *("progress", "subject", "agrees", "field", "harness"),
 }
 """Labels whose values are a closed list, the contract's methods or the currencies of accounts."""
 
