@@ -149,14 +149,6 @@ DEFENCES = (
         _DATABASE,
     ),
     Defence(
-        Fault.DATABASE,
-        "no answer is given for a transaction that failed",
-        "ledger_svc/storage/postgres.py",
-        "                    raise postgres_errors.of_statement(error) from None\n",
-        "                    return None  # type: ignore[return-value]\n",
-        _DATABASE,
-    ),
-    Defence(
         Fault.FAILOVER,
         "of the DSN's hosts, the one that can be written is the ledger's",
         "ledger_svc/storage/postgres_connection.py",
