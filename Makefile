@@ -6,7 +6,7 @@ RUN := runs/quickstart
 BENCH := .venv-bench
 LOCK = $(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
-.PHONY: demo test test-harness fuzz soak lint lock docs sbom audit clean bench-admission
+.PHONY: demo test test-harness test-defences fuzz soak lint lock docs sbom audit clean bench-admission
 
 demo: $(VENV)/ready $(VENV)/local
 	$(BIN)/countersign collect studies/quickstart.toml --out $(RUN)
@@ -35,6 +35,10 @@ NPM_more := install
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/build.txt -r requirements/agents.txt
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	touch $@
+
+# Takes each defence against faults between hosts out, in a copy, and runs the test that must fail then; needs root.
+test-defences: $(VENV)/dev
+	COUNTERSIGN_DEFENCES=1 $(BIN)/python -m pytest tests/hosts/test_defences.py
 
 # Both readers of answers against spoilt recordings: each test for FUZZ_SECONDS, from FUZZ_SEED on.
 FUZZ_SECONDS ?= 40

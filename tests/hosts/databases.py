@@ -23,7 +23,10 @@ ssl = on
 ssl_cert_file = '{folder}/server.pem'
 ssl_key_file = '{folder}/server.key'
 wal_receiver_timeout = '5s'
+synchronous_commit = local
 """
+"""By them a commit waits for no standby: that the ledger's do is its own doing."""
+
 _ACCESS = """
 local all all trust
 hostssl all all 10.77.0.0/24 scram-sha-256

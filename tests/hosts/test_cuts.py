@@ -62,7 +62,7 @@ def test_an_adapter_cut_off_after_its_reservation_hands_its_answer_in_later(site
 
 
 def test_an_answer_cut_in_its_middle_is_held_until_an_operator_decides(site: Site, open_study: Open) -> None:
-    study = open_study("middle")
+    study = open_study("middle", episodes=2, in_flight=2, workers=1)
     site.relay_mode(cut_after=400)
     assert study.collect("adapter-1") == 3
     found = look(study)
@@ -71,16 +71,19 @@ def test_an_answer_cut_in_its_middle_is_held_until_an_operator_decides(site: Sit
     assert found.report["total"]["stopped"] == {"transport_unknown": 1}
     assert len(found.wire) == 1
     site.relay_mode()
-    assert study.collect("adapter-2") == 3, "another host must not send it either"
-    assert len(look(study).wire) == 1
+    study.workers = 2
+    assert study.collect("adapter-2") == 3, "another host must not send it either, nor anything else of the study"
+    found = look(study)
+    assert found.report["total"]["stopped"] == {"transport_unknown": 1, "study_blocked": 1}
+    assert len(found.wire) == 1
     decision = ("--charged", "0.001", "--evidence", "the provider's log", "--by", "ann", "--new-attempt")
     resolved = ("ledger", "resolve", held["call_id"], *decision, "--ledger", site.address("ledger"))
     site["collector"].run(*site.countersign(*resolved))
     assert study.collect() == 0, study.said()
     found = look(study)
-    assert found.report["total"]["completed"] == {"normal_text": 1}
-    assert found.states() == {"RESOLVED": 1, "CHARGED": CALLS_PER_EPISODE}
-    assert len(found.wire) == 1 + CALLS_PER_EPISODE
+    assert found.report["total"]["completed"] == {"normal_text": 2}
+    assert found.states() == {"RESOLVED": 1, "CHARGED": 2 * CALLS_PER_EPISODE}
+    assert len(found.wire) == 1 + 2 * CALLS_PER_EPISODE
 
 
 def test_a_verifier_cut_off_leaves_records_that_say_so(site: Site, open_study: Open) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.hosts.invariants import look
-from tests.hosts.network import give_up_on, unplug
+from tests.hosts.network import cut, give_up_on, unplug
 from tests.hosts.site import CALLS_PER_EPISODE, Site, Study
 
 pytestmark = pytest.mark.timeout(120)
@@ -32,6 +32,35 @@ def test_a_lost_primary_takes_no_answer_with_it(site: Site, open_study: Open) ->
     assert len(found.wire) == 3 * CALLS_PER_EPISODE
     assert site.primary is not lost
     assert site.primary.query("SELECT pg_is_in_recovery()") == "f"
+    # Whichever the DSN names first, a ledger that starts finds the one that can be written.
+    site.repair()
+    site.ledger.kill()
+    site.ledger.start()
+    later = open_study("later")
+    assert later.collect() == 0, later.said()
+
+
+def test_a_primary_without_its_standby_acknowledges_nothing(site: Site, open_study: Open) -> None:
+    study = open_study("alone")
+    site.relay_mode(delay_millis=300)
+    study.start()
+    study.await_requests(2)
+    lost = site.primary
+    cut(lost.host, site.standby.host)
+    study.until(lambda: lost.query("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "1")
+    assert len(study.wire()) == 2
+    # Committed on a disk that nobody will read again: the standby knows of two reservations and one answer.
+    unplug(lost.host)
+    lost.stop()
+    give_up_on(site["ledger"], lost.host)
+    site.fail_over()
+    site.relay_mode()
+    assert study.wait() == 0, study.said()
+    site.net.heal()
+    found = look(study)
+    assert found.report["total"]["completed"] == {"normal_text": 1}
+    assert found.states() == {"CHARGED": CALLS_PER_EPISODE}
+    assert len(found.wire) == CALLS_PER_EPISODE
 
 
 def test_a_frozen_adapter_that_comes_back_hands_in_what_it_had(site: Site, open_study: Open) -> None:
