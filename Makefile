@@ -98,7 +98,8 @@ $(VENV)/deploy/ready: requirements/deploy.txt
 # The site of docs/, into build/site; a warning is an error. Its tools have an environment of their own too.
 docs: $(VENV)/dev $(VENV)/docs/ready
 	$(BIN)/python tools/reference.py --out build/reference
-	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --quiet --strict
+	# Never --quiet: it hides warnings from --strict.
+	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict
 
 $(VENV)/docs/ready: requirements/docs.txt
 	$(PYTHON) -m venv $(VENV)/docs

@@ -23,13 +23,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     reference = made_reference(folder / "reference")
     built = subprocess.run(
-        [mkdocs, "build", "--quiet", "--strict", "--site-dir", folder / "site"],
+        [mkdocs, "build", "--strict", "--site-dir", folder / "site"],
         cwd=PROJECT_ROOT,
         env={**os.environ, "COUNTERSIGN_REFERENCE": str(reference), "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
     )
-    assert (built.returncode, built.stderr) == (0, ""), built.stdout + built.stderr
+    # Not --quiet: that hides warnings from --strict too.
+    assert built.returncode == 0, built.stderr
+    assert "WARNING" not in built.stderr
+    assert "Documentation built" in built.stderr
     return folder / "site"
 
 
