@@ -119,8 +119,8 @@ lock: $(VENV)/dev
 	$(LOCK) --extra dev --extra inspect --extra observability --extra report --output-file requirements/dev.txt pyproject.toml
 	$(LOCK) --output-file requirements/local.txt requirements/local.in
 	$(LOCK) --output-file requirements/bench.txt requirements/bench.in
-	$(LOCK) --constraint requirements/dev.txt --output-file requirements/runtime.txt pyproject.toml
-	$(LOCK) --constraint requirements/dev.txt --extra report --output-file requirements/report.txt pyproject.toml
+	$(LOCK) --constraint requirements/dev.txt --extra observability --output-file requirements/runtime.txt pyproject.toml
+	$(LOCK) --constraint requirements/dev.txt --extra observability --extra report --output-file requirements/report.txt pyproject.toml
 	$(LOCK) --constraint requirements/dev.txt --extra agents-sdk --output-file requirements/agents.txt pyproject.toml
 	$(LOCK) --constraint requirements/dev.txt --output-file requirements/build.txt requirements/build.in
 	$(LOCK) --output-file requirements/deploy.txt requirements/deploy.in
