@@ -15,7 +15,7 @@ from tests.harness.scenarios import CANCELLED, DONE, SCENARIOS, Scenario
 
 def marks_of(scenario: Scenario, program: Program) -> list[pytest.MarkDecorator]:
     """What continuous integration runs is marked so."""
-    return [pytest.mark.core] if scenario.core and program.core else []
+    return [pytest.mark.core] if program.harness in scenario.core else []
 
 
 RUNS = [
