@@ -248,11 +248,18 @@ class Auditor:
             self._differ(what, subject)
 
     def finish(self) -> None:
-        """Count as a difference whatever has entries but was not fed."""
+        """Count as a difference whatever has entries but was not fed, and forget all but the verdict.
+
+        Many accounts are verified in turn: together, what was derived of each would be the whole of the books.
+        """
         for study_id in sorted(self._unseen_studies):
             self._differ("balance", study_id)
         for call_id, _attempt in sorted(self._unseen_calls):
             self._differ("call", call_id.hex())
+        for kept in (self._calls, self._requests, self._studies, self._totals):
+            kept.clear()
+        self._unseen_calls.clear()
+        self._unseen_studies.clear()
 
     @property
     def head(self) -> Head:

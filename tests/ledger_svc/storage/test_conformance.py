@@ -236,6 +236,16 @@ async def test_chains_of_accounts_are_independent(store: Store) -> None:
         assert (auditor.entries_count, auditor.difference) == (count, None)
 
 
+async def test_an_account_that_was_audited_leaves_its_verdict_alone(store: Store) -> None:
+    """Many are audited in turn: what was derived of all of them together would be the whole of the books."""
+    await carry_out(store, support.reserve(10))
+    await carry_out(store, support.receipt())
+    auditor = Auditor("lab")
+    await store.audit(auditor)
+    assert (auditor.head.sequence, auditor.difference) == (5, None)
+    assert [kept for kept in vars(auditor).values() if isinstance(kept, dict | set) and kept] == []
+
+
 async def test_check_writes_nothing_that_means_anything(store: Store) -> None:
     before = await store.balances("lab", None, 0, 10)
     await store.check()
