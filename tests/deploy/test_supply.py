@@ -65,3 +65,11 @@ def test_the_list_of_what_is_shipped_has_every_pin(tmp_path: Path) -> None:
     assert pins(REQUIREMENTS / "runtime.txt").items() <= listed.items()
     assert all(one["externalReferences"][0]["hashes"] for one in document["components"])
     assert document["metadata"]["component"]["name"] == "countersign"
+
+
+@pytest.mark.parametrize("path", sorted((PROJECT_ROOT / "tests" / "harness").glob("*/package-lock.json")), ids=str)
+def test_a_lock_of_programs_names_digests_and_no_address(path: Path) -> None:
+    """npm writes where to send money to as well: `funding` is taken out of a new lock by hand."""
+    lock = json.loads(path.read_text())
+    assert "://" not in path.read_text()
+    assert all("integrity" in one for name, one in lock["packages"].items() if name)
