@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from countersign.kit.canonical import canonical_json, sha256
 from countersign.kit.errors import InvalidArgument
@@ -87,13 +88,14 @@ async def analyse_study(
         facts = study.facts(planned, wording.document, wording.digest.hex())
         mine = records.by_episode.get(planned.episode_id, ())
         best = comparators[planned.identity["template"]]
-        return await asyncio.to_thread(analyse_episode, study, planned, mine, stored, facts, best)
+        work = partial(analyse_episode, study, planned, mine, stored, facts, best, with_texts=parts.include_texts)
+        return await asyncio.to_thread(work)
 
     async for episode in _in_order(study, one):
-        done.append(episode)
+        # The texts go out with the episode: all of them together are never held.
+        done.append(replace(episode, said=()))
         metrics.verified(Subject.STUDY, (error.fault.value.lower() for error in episode.errors))
-        texts = _texts(episode) if parts.include_texts else ()
-        yield pb.AnalyzeStudyResponse(episode=canonical_json(episode.to_json()), texts=texts)
+        yield pb.AnalyzeStudyResponse(episode=canonical_json(episode.to_json()), texts=_texts(episode))
     if parts.include_packets:
         for packet in _packets(study, wording):
             yield pb.AnalyzeStudyResponse(packet=packet)

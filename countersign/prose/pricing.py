@@ -9,9 +9,8 @@ from countersign.adapter.v1.adapter_pb2 import Usage
 from countersign.prose.codes import Code, ProseError
 from countersign.prose.settings import CURRENCY, HarnessName
 from countersign.study.errors import StudyError
-from countersign.study.price_snapshot import PriceEntry, PriceSnapshot, load_snapshot
+from countersign.study.price_snapshot import TOKENS_PER_PRICE, PriceEntry, PriceSnapshot, load_snapshot
 
-TOKENS_PER_PRICE: Final = 1_000_000
 _DIGITS: Final = 15
 """Of a nano-dollar for a million tokens, behind the point: no product has more."""
 PROVIDERS: Final = {

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "countersign.prices/1"
 CURRENCY = "USD"
+TOKENS_PER_PRICE = 1_000_000
 PACKAGE = "genai-prices"
 
 _PRICES = {

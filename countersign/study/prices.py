@@ -14,9 +14,8 @@ from countersign.study.cases import BuiltCase
 from countersign.study.errors import PriceRefused
 from countersign.study.identities import CaseKey, Identity
 from countersign.study.plan_model import PlanFile, RoutePlan, TokenPricesPlan
+from countersign.study.price_snapshot import TOKENS_PER_PRICE
 from countersign.study.route_options import request_options
-
-TOKENS_PER_PRICE = 1_000_000
 
 
 def call_bound_nanos(route: RoutePlan) -> int:

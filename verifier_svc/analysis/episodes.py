@@ -10,6 +10,7 @@ from verifier_svc.analysis.frozen import FrozenStudy, PlannedEpisode
 from verifier_svc.episode import EpisodeFacts, EpisodeVerdict, InvalidRecord, StoredCall, verify_episode
 from verifier_svc.episode.record import read_record
 from verifier_svc.packets.build import DEFAULT_LOSS_WEIGHTS
+from verifier_svc.receipts.said import said
 
 NOT_ATTEMPTED = "not_attempted"
 COMPLETED = "completed"
@@ -116,8 +117,10 @@ def analyse_episode(
     stored: Sequence[StoredCall],
     facts: EpisodeFacts,
     comparator: float | None,
+    *,
+    with_texts: bool = False,
 ) -> AnalysedEpisode:
-    """Rebuild one episode from its stored calls and compare it with its record.
+    """Rebuild one episode from its stored calls and compare it with its record; `with_texts` gives what was said.
 
     Without a record it was not attempted; calls without a record are an error, and so are two records.
     """
@@ -143,9 +146,14 @@ def analyse_episode(
         weighted_loss=_weighted_loss(verdict.outcome, facts),
         achieved=_achieved(verdict.outcome, facts),
         claim=_claim(stated, verdict),
-        said=verdict.said,
+        said=_said(verdict, facts) if with_texts else (),
         errors=(*duplicates, *_differences(planned, verdict)),
     )
+
+
+def _said(verdict: EpisodeVerdict, facts: EpisodeFacts) -> tuple[tuple[int, str], ...]:
+    texts = ((turn, said(facts.route.request.wire_format, one)) for turn, one in verdict.decoded.items())
+    return tuple((turn, text) for turn, text in texts if text)
 
 
 def _unrecorded(planned: PlannedEpisode, stored: Sequence[StoredCall]) -> tuple[Error, ...]:

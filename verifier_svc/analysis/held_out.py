@@ -61,7 +61,8 @@ def _audit_family(family: Mapping[str, Any], members: Sequence[Mapping[str, Any]
     for member, salt, commitment in zip(members, openings, commitments, strict=True):
         if sha256(bytes.fromhex(salt) + canonical_json(member)).hex() != commitment:
             raise InvalidManifest("it is not the member that was committed to", field=f"templates/{member['name']}")
-        for trouble in _outside(declared, member):
+        trouble = next(_outside(declared, member), None)
+        if trouble is not None:
             raise InvalidManifest(trouble, field=f"templates/{member['name']}")
 
 

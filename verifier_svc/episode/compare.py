@@ -13,7 +13,7 @@ from verifier_svc.episode.record import EpisodeRecord, read_record
 from verifier_svc.physics.environments import complete_contract, complete_world
 from verifier_svc.physics.errors import InvalidCase
 from verifier_svc.physics.trace import NO_EVENT, WHOLE_TRACE, Difference, compare_event, compare_objects, same
-from verifier_svc.receipts.verdicts import Reason
+from verifier_svc.receipts.verdicts import Decoded, Reason
 
 CHECKED = (
     *("canonical_record", "identity", "case", "packet", "wording", "requests", "continuations", "call_ids"),
@@ -44,7 +44,7 @@ class EpisodeVerdict:
     """What the receipts say, and where the record says otherwise.
 
     `first_event` is the first differing event's sequence, None where all events agree; `accounted_nanos` the sum over
-    all stored calls. `said` has the visible texts of the admitted answers, each with its turn.
+    all stored calls. `decoded` is keyed by turn.
     """
 
     agrees: bool
@@ -56,7 +56,7 @@ class EpisodeVerdict:
     outcome: Mapping[str, Any] | None
     first_event: int | None
     accounted_nanos: int
-    said: tuple[tuple[int, str], ...] = ()
+    decoded: Mapping[int, Decoded]
 
 
 def verify_episode(record: bytes, facts: EpisodeFacts, receipts: Sequence[StoredCall]) -> EpisodeVerdict:
@@ -87,7 +87,7 @@ def verify_episode(record: bytes, facts: EpisodeFacts, receipts: Sequence[Stored
         outcome=rebuilt.outcome,
         first_event=min((item.sequence for item in differences if item.sequence), default=None),
         accounted_nanos=sum(call.accounted_nanos for call in receipts),
-        said=rebuilt.said,
+        decoded=rebuilt.decoded or {},
     )
 
 

@@ -13,7 +13,6 @@ from verifier_svc.physics.state import Call
 from verifier_svc.receipts.conversations import Conversation, Exchange, conversation, input_bytes
 from verifier_svc.receipts.decode import decode
 from verifier_svc.receipts.requests import request_differences
-from verifier_svc.receipts.said import said
 from verifier_svc.receipts.verdicts import Action, Decoded, TechnicalUnknown, TextFinish
 from verifier_svc.receipts.wire import Answer
 
@@ -53,7 +52,7 @@ class TurnFault:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """An episode as its receipts tell it; `decoded` is keyed by turn, `said` has the visible texts with their turns."""
+    """An episode as its receipts tell it; `decoded` is keyed by turn."""
 
     setting: Setting
     played: Played
@@ -65,7 +64,6 @@ class Rebuilt:
     origins: tuple[tuple[int, Origin], ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     decoded: Mapping[int, Decoded] | None = None
-    said: tuple[tuple[int, str], ...] = ()
     faults: tuple[TurnFault, ...] = ()
     next_request_over_limit: bool = False
 
@@ -140,12 +138,7 @@ def _take_turn(facts: EpisodeFacts, rebuilt: Rebuilt, turn: int, response: bytes
     plan = facts.route.request
     answer = Answer(plan.wire_format, response, http_status, plan.streamed)
     decoded = decode(answer, tools, seen_ids, facts.route.expectation)
-    text = said(plan.wire_format, decoded)
-    rebuilt = replace(
-        rebuilt,
-        decoded={**(rebuilt.decoded or {}), turn: decoded},
-        said=(*rebuilt.said, (turn, text)) if text else rebuilt.said,
-    )
+    rebuilt = replace(rebuilt, decoded={**(rebuilt.decoded or {}), turn: decoded})
     if isinstance(decoded.verdict, TechnicalUnknown):
         return replace(rebuilt, status=Status.TECHNICAL_UNKNOWN, unknown=decoded.verdict)
     if isinstance(decoded.verdict, TextFinish):
