@@ -28,6 +28,7 @@ from benchmarks.processes import PROJECT_ROOT, Server, server
 from countersign.kit.channel import open_channel
 from countersign.study.analysing import analyse
 from countersign.study.manifest import load
+from countersign.study.records import RECORDS_FOLDER
 from countersign.verifier.v1.verifier_pb2_grpc import VerifierServiceStub
 
 IN_FLIGHT = (1, 16, 64)
@@ -190,15 +191,20 @@ def measure_sizes(sizes: Sequence[int]) -> None:
         with tempfile.TemporaryDirectory(prefix="cs-bench-") as name, started(Path(name)) as stack:
             folder = Path(name)
             found = collected(stack, folder, "sized", count, IN_FLIGHT[-1])
+            print_size(stack, "collection", count, found["seconds"], {"collector": found["peak_kib"] / 1024})
             seconds, planned = asyncio.run(_analysed(stack, folder / "sized"))
             assert planned == count
-            memory = "  ".join(f"{part} {peak_mib(one.roots[0]):.0f}" for part, one in stack.parts().items())
-        print(
-            f"{count:8,} episodes: collection {found['seconds'] / count * 1000:6.2f} ms each, "
-            f"analysis {seconds / count * 1000:6.2f} ms each; MiB at most: collector {found['peak_kib'] / 1024:.0f}  "
-            f"{memory}",
-            flush=True,
-        )
+            print_size(stack, "analysis", count, seconds, {})
+            database = sum(path.stat().st_size for path in folder.glob("ledger.db*"))
+            records = sum(path.stat().st_size for path in (folder / "sized" / RECORDS_FOLDER).iterdir())
+            print(f"{'':8} bytes an episode: ledger's file {database / count:,.0f}  records {records / count:,.0f}")
+
+
+def print_size(stack: Stack, step: str, count: int, seconds: float, others: Mapping[str, float]) -> None:
+    """One step's time an episode, and the most memory that every process has held so far."""
+    held = {**others, **{part: peak_mib(one.roots[0]) for part, one in stack.parts().items()}}
+    memory = "  ".join(f"{part} {mib:.0f}" for part, mib in held.items())
+    print(f"{count:8,} episodes: {step:10} {seconds / count * 1000:6.2f} ms each; MiB at most: {memory}", flush=True)
 
 
 def main() -> None:
