@@ -308,6 +308,25 @@ def test_the_two_strict_readers_read_or_refuse_alike(text: str) -> None:
     assert by_adapters_reader(data) == by_verifiers_reader(data)
 
 
+@st.composite
+def long_numbers(draw: st.DrawFn) -> str:
+    """More digits than a parser takes on, of a number that an exponent may bring back into a double's range."""
+    count = draw(st.sampled_from([399, 400, 401, 4299, 4300, 4301, 4302, 9000]))
+    digits = draw(st.sampled_from(["9" * count, "1" + "0" * (count - 1), "0" * count]))
+    fraction = draw(st.sampled_from(["", ".", ".5", "." + "0" * 4301 + "1", "." + "9" * 4301]))
+    exponent = draw(st.sampled_from(["", "e", "e5", "e-5", f"E-{count}", f"e-{count - 308}", f"e-{count + 330}"]))
+    before, after = draw(st.sampled_from([("", ""), ("-", ""), ("0", ""), ("--", ""), ("1-", ""), ("[1,", ",2]")]))
+    return before + digits + fraction + exponent + after
+
+
+@given(long_numbers())
+@example("9" * 4301 + "e-400")
+@example('{"a":[1' + "0" * 4301 + '.5e-4301],"a":1}')
+def test_the_two_strict_readers_read_long_numbers_alike(text: str) -> None:
+    data = text.encode()
+    assert by_adapters_reader(data) == by_verifiers_reader(data)
+
+
 NUMBERS = st.one_of(
     st.integers(-(10**20), 10**20).map(str),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),

@@ -23,9 +23,14 @@ JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "Jso
 _BOM = b"\xef\xbb\xbf"
 _DUPLICATE = "Detected duplicate key"
 _NUMBER_BEYOND_PARSER = "number out of range"
-"""What jiter says, before it has seen the rest, of an integer of more than 4,300 digits."""
-_DIGITS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[0-9]+', re.DOTALL)
-"""Strings, ended or not, and runs of digits outside them: each is taken whole, so that the search stays linear."""
+"""What jiter says, having seen no more, of more than 4,300 digits before a point, an exponent or a number's end."""
+_NUMBER = re.compile(
+    rb'"[^"\\]*(?:\\.[^"\\]*)*"?|-?(?:0(?![0-9])|[1-9][0-9]*)((?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)|[0-9]+', re.DOTALL
+)
+"""Strings, ended or not, and numbers outside them: each is taken whole, so that the search stays linear.
+
+The group is a number's fraction and exponent. Digits after a zero that begins them are no number, and stay none.
+"""
 _DIGITS_KEPT = 400
 """Enough to be beyond a double still."""
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
@@ -83,7 +88,7 @@ def _is_nested_beyond(data: bytes, max_depth: int) -> bool:
 def _read_despite(message: str, data: bytes, where: str) -> JsonValue:
     """What the parser refuses with `message` and is JSON all the same; raises Inadmissible for what is not."""
     if message.startswith(_NUMBER_BEYOND_PARSER):
-        shortened = _DIGITS.sub(_shortened, data)
+        shortened = _NUMBER.sub(_shortened, data)
         try:
             return _jiter(shortened, catch_duplicate_keys=True)
         except ValueError as failure:
@@ -94,8 +99,16 @@ def _read_despite(message: str, data: bytes, where: str) -> JsonValue:
 
 
 def _shortened(match: re.Match[bytes]) -> bytes:
+    """A long number as the same double, or as another integer that is beyond a double too."""
     found = match[0]
-    return found if found.startswith(b'"') else found[:_DIGITS_KEPT]
+    if len(found) <= _DIGITS_KEPT or found.startswith(b'"'):
+        return found
+    if not match[1]:
+        return found[:_DIGITS_KEPT]
+    value = float(found)
+    if math.isfinite(value):
+        return repr(value).encode()
+    return b"-1e999" if value < 0 else b"1e999"
 
 
 def _is_malformed(data: bytes) -> bool:
@@ -104,7 +117,7 @@ def _is_malformed(data: bytes) -> bool:
         _jiter(data, catch_duplicate_keys=False)
     except ValueError as failure:
         beyond = str(failure).startswith(_NUMBER_BEYOND_PARSER)
-        return _is_malformed(_DIGITS.sub(_shortened, data)) if beyond else True
+        return _is_malformed(_NUMBER.sub(_shortened, data)) if beyond else True
     return False
 
 
