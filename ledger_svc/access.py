@@ -24,6 +24,7 @@ METHOD_ROLES: MethodRoles = {
     "GetCall": _CALLS,
     "ListCalls": _CALLS,
     "GetReceipt": _AUDITOR,
+    "ListReceipts": _AUDITOR,
     "Summarize": _BALANCES,
     "ListAccounts": _BALANCES,
     "VerifyJournal": _AUDITOR,

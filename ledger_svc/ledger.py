@@ -9,12 +9,12 @@ from countersign.kit.canonical import sha256
 from ledger_svc import errors, limits, metrics
 from ledger_svc.audit import Auditor, Difference, Head
 from ledger_svc.budgets import Account, Study
-from ledger_svc.calls import Call, CallState, ReceiptFacts
+from ledger_svc.calls import Call, CallState, ReceiptFacts, Slot
 from ledger_svc.commands.base import Command
 from ledger_svc.commands.leases import ExpireOverdue
 from ledger_svc.commands.reservations import Admitted, Answered, Reserve
 from ledger_svc.journal import Entry
-from ledger_svc.storage.base import Balances, Store
+from ledger_svc.storage.base import Balances, Store, StoredAttempt
 from ledger_svc.writer import Writer
 
 T = TypeVar("T")
@@ -165,6 +165,23 @@ class Ledger:
                 return await self._stored_receipt(call)
         raise errors.UnknownReceiptError("the call has no stored receipt", call_id=call_id, attempt=attempt)
 
+    async def receipts(self, study_id: str, episode_id: str) -> AsyncIterator[Sequence[StoredReceipt]]:
+        """What is stored of an episode's attempts, turn by turn, oldest first, up to the first turn that has none.
+
+        In parts, so that never much more than `limits.MAX_PAGE_BYTES` of payloads is in memory.
+        """
+        await self._expire_overdue()
+        turn, attempt = 1, 0
+        while True:
+            slots = (Slot(study_id, episode_id, turn + number) for number in range(limits.MAX_PAGE_SLOTS))
+            call_ids = [slot.call_id() for slot in slots]
+            page = await self._watched(self._store.stored_attempts(call_ids, attempt, limits.MAX_PAGE_BYTES))
+            yield [_checked(one) for one in page.attempts]
+            if page.ended:
+                return
+            last = page.attempts[-1].call
+            turn, attempt = last.slot.turn, last.attempt
+
     async def summarize(
         self, account_id: str, study_id: str | None, after_sequence: int, page_size: int
     ) -> BalancePage:
@@ -234,15 +251,11 @@ class Ledger:
                 return
 
     async def _stored_receipt(self, call: Call) -> StoredReceipt:
-        request = await self._payload(call, call.request_digest)
-        response = b"" if call.receipt is None else await self._payload(call, call.receipt.response_digest)
-        return StoredReceipt(call, call.receipt, request, response)
-
-    async def _payload(self, call: Call, digest: bytes) -> bytes:
-        payload = await self._watched(self._store.payload(call.call_id, digest))
-        if payload is None or sha256(payload) != digest:
-            raise errors.StoreCorruptError("a stored payload is missing or changed", problem="payload")
-        return payload
+        request = await self._watched(self._store.payload(call.call_id, call.request_digest))
+        response = None
+        if call.receipt is not None:
+            response = await self._watched(self._store.payload(call.call_id, call.receipt.response_digest))
+        return _checked(StoredAttempt(call, request, response))
 
     async def _watched(self, work: Awaitable[T]) -> T:
         """Await the store's work and note where it fails; that it works again only a write proves."""
@@ -288,6 +301,20 @@ class Ledger:
             if len(page) < limits.MAX_PAGE_SIZE:
                 return
             page = await self._watched(self._store.entries(account_id, page[-1].sequence, limits.MAX_PAGE_SIZE))
+
+
+def _checked(stored: StoredAttempt) -> StoredReceipt:
+    """The attempt's payloads, which have the digests that it names; raises StoreCorruptError."""
+    call = stored.call
+    request = _payload(stored.request, call.request_digest)
+    response = b"" if call.receipt is None else _payload(stored.response, call.receipt.response_digest)
+    return StoredReceipt(call, call.receipt, request, response)
+
+
+def _payload(payload: bytes | None, digest: bytes) -> bytes:
+    if payload is None or sha256(payload) != digest:
+        raise errors.StoreCorruptError("a stored payload is missing or changed", problem="payload")
+    return payload
 
 
 def _call_page(found: Sequence[Call], page_size: int) -> CallPage:

@@ -49,7 +49,10 @@ MAX_SWEEP = 500
 """Overdue reservations that one sweep turns into holds."""
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
-"""Of the calls in one reply."""
+"""Of the calls, journal entries or payloads in one reply."""
+
+MAX_PAGE_SLOTS = 32
+"""Of the slots whose payloads are read at one moment."""
 
 LINGER_SHARE = 0.125
 """Of the last commit's time that the next one waits for the callers whom it released."""

@@ -105,6 +105,24 @@ class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
         receipt = await self._ledger.receipt(request.call_id, request.attempt)
         return pb.GetReceiptResponse(receipt=wire.write_receipt(receipt))
 
+    async def ListReceipts(
+        self, request: pb.ListReceiptsRequest, context: Context
+    ) -> AsyncIterator[pb.ListReceiptsResponse]:
+        """Stream an episode's attempts with their receipts, in messages that never grow too large."""
+        checks.check_id("study_id", request.study_id)
+        checks.check_id("episode_id", request.episode_id)
+        async for page in self._ledger.receipts(request.study_id, request.episode_id):
+            response, size_bytes = pb.ListReceiptsResponse(), 0
+            for receipt in page:
+                message = pb.AttemptReceipt(call=await self._call(receipt.call), receipt=wire.write_receipt(receipt))
+                size_bytes += message.ByteSize()
+                if response.attempts and size_bytes > limits.MAX_PAGE_BYTES:
+                    yield response
+                    response, size_bytes = pb.ListReceiptsResponse(), message.ByteSize()
+                response.attempts.append(message)
+            if response.attempts:
+                yield response
+
     async def Summarize(self, request: pb.SummarizeRequest, context: Context) -> pb.SummarizeResponse:
         """An account's balances and a page of its studies'."""
         page = await self._ledger.summarize(

@@ -1,18 +1,17 @@
 """Fetching an episode's evidence from the ledger: every attempt of every turn, requests and responses as stored."""
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from typing import Protocol
 
 import grpc
 
 from countersign.kit.channel import call
 from countersign.kit.money_wire import from_wire
-from countersign.kit.rpc_errors import ServiceError
+from countersign.kit.rpc_errors import from_rpc_error
 from countersign.ledger.v1 import ledger_pb2 as pb
 from countersign.ledger.v1.ledger_pb2_grpc import LedgerServiceStub
 from verifier_svc.episode import StoredCall
-from verifier_svc.episode.facts import FIRST_TURN
 from verifier_svc.receipts.cost import CostBasis
 
 READ_TIMEOUT_SECONDS = 30.0
@@ -28,11 +27,8 @@ class Evidence(Protocol):
     async def of_episode(self, study_id: str, episode_id: str) -> list[StoredCall]:
         """All attempts of all turns of one episode; raises ServiceError where they cannot be read."""
 
-    async def calls_of_study(self, study_id: str) -> dict[str, list[pb.Call]]:
-        """Every attempt in the study by its episode, without receipts; raises ServiceError."""
-
-    async def with_receipts(self, calls: Sequence[pb.Call]) -> list[StoredCall]:
-        """The calls with what is stored of them, by turn and attempt; raises ServiceError."""
+    async def count_calls(self, study_id: str) -> Mapping[str, int]:
+        """How many attempts the ledger has of each episode of the study; raises ServiceError."""
 
     async def balances(self, account_id: str, study_id: str) -> Balances:
         """The ledger's own sums of the study; raises ServiceError."""
@@ -45,32 +41,27 @@ class LedgerEvidence:
         self._ledger = LedgerServiceStub(channel)
 
     async def of_episode(self, study_id: str, episode_id: str) -> list[StoredCall]:
-        """All attempts of all turns of one episode; turns are asked for until the ledger knows none."""
-        known: list[pb.Call] = []
-        turn = FIRST_TURN
-        while attempts := await self._attempts(pb.Slot(study_id=study_id, episode_id=episode_id, turn=turn)):
-            known += attempts
-            turn += 1
-        return await self.with_receipts(known)
+        """All attempts of all turns of one episode, up to the first turn of which the ledger knows none."""
+        request = pb.ListReceiptsRequest(study_id=study_id, episode_id=episode_id)
+        found: list[StoredCall] = []
+        try:
+            async for page in self._ledger.ListReceipts(request, timeout=READ_TIMEOUT_SECONDS):
+                found += (_stored(one.call, one.receipt) for one in page.attempts)
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error) from None
+        return found
 
-    async def calls_of_study(self, study_id: str) -> dict[str, list[pb.Call]]:
-        """Every attempt in the study by its episode, page by page."""
-        found: dict[str, list[pb.Call]] = {}
+    async def count_calls(self, study_id: str) -> Mapping[str, int]:
+        """How many attempts the ledger has of each episode of the study, page by page."""
+        found: Counter[str] = Counter()
         token = ""
         while True:
             request = pb.ListCallsRequest(study_id=study_id, page_size=PAGE_SIZE, page_token=token)
             page = await call(self._ledger.ListCalls, request, READ_TIMEOUT_SECONDS)
-            for one in page.calls:
-                found.setdefault(one.slot.episode_id, []).append(one)
+            found.update(one.slot.episode_id for one in page.calls)
             token = page.next_page_token
             if not token:
                 return found
-
-    async def with_receipts(self, calls: Sequence[pb.Call]) -> list[StoredCall]:
-        """The calls with what is stored of them, by turn and attempt."""
-        ordered = sorted(calls, key=lambda one: (one.slot.turn, one.attempt))
-        receipts = await asyncio.gather(*map(self._receipt, ordered))
-        return [_stored(one, receipt) for one, receipt in zip(ordered, receipts, strict=True)]
 
     async def balances(self, account_id: str, study_id: str) -> Balances:
         """The ledger's own sums of the study; a study that it does not know has none."""
@@ -79,19 +70,6 @@ class LedgerEvidence:
         sums = answer.studies[0].balances if answer.studies else pb.Balances()
         by_state = {"CHARGED": sums.charged, "RESERVED": sums.reserved, "HELD": sums.held, "RESOLVED": sums.resolved}
         return {state: from_wire(amount).nanos if answer.studies else 0 for state, amount in by_state.items()}
-
-    async def _attempts(self, slot: pb.Slot) -> list[pb.Call]:
-        try:
-            answer = await call(self._ledger.GetCall, pb.GetCallRequest(slot=slot), READ_TIMEOUT_SECONDS)
-        except ServiceError as error:
-            if error.reason == "UNKNOWN_CALL":
-                return []
-            raise
-        return list(answer.attempts)
-
-    async def _receipt(self, attempt: pb.Call) -> pb.Receipt:
-        request = pb.GetReceiptRequest(call_id=attempt.call_id, attempt=attempt.attempt)
-        return (await call(self._ledger.GetReceipt, request, READ_TIMEOUT_SECONDS)).receipt
 
 
 def _stored(attempt: pb.Call, receipt: pb.Receipt) -> StoredCall:

@@ -78,13 +78,14 @@ async def analyse_study(
     if study.study_id != parts.study_id:
         raise InvalidArgument("the manifest and its amendments are another study's", field="study_id")
     records = sort_records(study, parts.records)
-    calls = await evidence.calls_of_study(study.study_id)
+    known = await evidence.count_calls(study.study_id)
     balances = await evidence.balances(study.account_id, study.study_id)
     done: list[AnalysedEpisode] = []
     comparators = await _by_template(study, comparator)
 
     async def one(planned: PlannedEpisode) -> AnalysedEpisode:
-        stored = await evidence.with_receipts(calls.get(planned.episode_id, []))
+        episode_id = planned.episode_id
+        stored = await evidence.of_episode(study.study_id, episode_id) if episode_id in known else []
         facts = study.facts(planned, wording.document, wording.digest.hex())
         mine = records.by_episode.get(planned.episode_id, ())
         best = comparators[planned.identity["template"]]
@@ -99,7 +100,7 @@ async def analyse_study(
     if parts.include_packets:
         for packet in _packets(study, wording):
             yield pb.AnalyzeStudyResponse(packet=packet)
-    errors = [*records.errors, *stray_calls(study, {name: len(found) for name, found in calls.items()})]
+    errors = [*records.errors, *stray_calls(known, done)]
     analysis = canonical_json(analyse(study, done, balances, errors))
     yield pb.AnalyzeStudyResponse(analysis=analysis, digest=sha256(analysis))
 

@@ -41,10 +41,12 @@ class ServiceError(Exception):
 
 
 def forwarded_status(error: ServiceError) -> status_pb2.Status:
-    """The wire form of an error that another service answered with: its own refusal, or that it cannot be reached."""
+    """The wire form of an error that another service answered with: its own refusal, or that it cannot be used."""
     if error.reason:
         return _status(error.status, error.reason, error.message, error.metadata)
     message = "a service that this one needs cannot be reached: try again when it is up"
+    if error.status is grpc.StatusCode.UNIMPLEMENTED:
+        message = "a service that this one needs is older than it: upgrade that one first"
     return _status(grpc.StatusCode.UNAVAILABLE, "SERVICE_UNAVAILABLE", message, {})
 
 

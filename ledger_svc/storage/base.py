@@ -5,7 +5,7 @@ content is damaged; no other exception of the storage engine gets out.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from ledger_svc.audit import Auditor
@@ -23,6 +23,37 @@ class Balances:
 
     account: Account
     studies: Sequence[Study]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAttempt:
+    """An attempt with its payloads as stored, unchecked; None where none is."""
+
+    call: Call
+    request: bytes | None
+    response: bytes | None
+
+    @property
+    def size_bytes(self) -> int:
+        """Of both payloads."""
+        return len(self.request or b"") + len(self.response or b"")
+
+
+@dataclass(slots=True)
+class AttemptPage:
+    """Some slots' attempts, slot by slot, oldest first; `ended` where a slot that has none was met."""
+
+    left_bytes: int
+    attempts: list[StoredAttempt] = field(default_factory=list)
+    ended: bool = False
+
+    def take(self, attempt: StoredAttempt) -> bool:
+        """Take one more where it fits, the first in any case; say whether it did."""
+        if self.attempts and attempt.size_bytes > self.left_bytes:
+            return False
+        self.left_bytes -= attempt.size_bytes
+        self.attempts.append(attempt)
+        return True
 
 
 class Store(Protocol):
@@ -69,6 +100,13 @@ class Store(Protocol):
 
     async def payload(self, call_id: bytes, digest: bytes) -> bytes | None:
         """The stored request or response of that SHA-256 that one of the slot's attempts has, or None."""
+        ...
+
+    async def stored_attempts(self, call_ids: Sequence[bytes], after_attempt: int, max_bytes: int) -> AttemptPage:
+        """The slots' attempts with their payloads at one moment, up to the first slot that has none.
+
+        Of the first slot those after an attempt only; of all as many as fit into so many bytes, at least one.
+        """
         ...
 
     async def has_overdue(self, now: int | None) -> bool:

@@ -9,7 +9,7 @@ batch is answered with StoreUnavailableError (`commit_unknown`), and asking agai
 # ruff: noqa: S608 - queries are put together from constants and placeholders only.
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from ledger_svc.calls import Call, CallState
 from ledger_svc.journal import Entry
 from ledger_svc.storage import postgres_errors
 from ledger_svc.storage import postgres_rows as rows
-from ledger_svc.storage.base import Balances
+from ledger_svc.storage.base import AttemptPage, Balances
 from ledger_svc.storage.postgres_connection import Pool, PostgresOptions, connect, connection_text, open_pool
 from ledger_svc.storage.postgres_errors import OvertakenError
 from ledger_svc.storage.postgres_schema import Connection, check_version, migrate
@@ -201,6 +201,15 @@ class PostgresStore:
     async def payload(self, call_id: bytes, digest: bytes) -> bytes | None:
         """See `Store.payload`. Payloads are kept by their digests alone."""
         return await self._run(lambda db: rows.find_payload(db, digest))
+
+    async def stored_attempts(self, call_ids: Sequence[bytes], after_attempt: int, max_bytes: int) -> AttemptPage:
+        """See `Store.stored_attempts`."""
+
+        async def query(db: Connection) -> AttemptPage:
+            await db.execute(_SNAPSHOT)
+            return await rows.find_stored(db, call_ids, after_attempt, max_bytes)
+
+        return await self._run(query)
 
     async def has_overdue(self, now: int | None) -> bool:
         """See `Store.has_overdue`."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from ledger_svc.budgets import Account, Study
 from ledger_svc.calls import Call
+from ledger_svc.storage.base import AttemptPage, StoredAttempt
 from ledger_svc.storage.postgres_errors import OvertakenError
 from ledger_svc.storage.postgres_schema import Connection
 from ledger_svc.storage.rows import (
@@ -222,6 +223,27 @@ async def find_attempts(db: Connection, call_id: bytes) -> tuple[Call, ...]:
     """All attempts of a slot, oldest first."""
     query = f"SELECT {CALL_COLUMNS} FROM calls WHERE call_id = %(id)s ORDER BY attempt"
     return tuple(call_from_row(row) for row in await fetch(db, query, {"id": call_id}))
+
+
+async def find_stored(db: Connection, call_ids: Sequence[bytes], after_attempt: int, max_bytes: int) -> AttemptPage:
+    """As `Store.stored_attempts`."""
+    query = f"SELECT {CALL_COLUMNS} FROM calls WHERE call_id = ANY(%(ids)s) ORDER BY attempt"
+    slots: dict[bytes, list[Call]] = {}
+    for row in await fetch(db, query, {"ids": list(call_ids)}):
+        call = call_from_row(row)
+        slots.setdefault(call.call_id, []).append(call)
+    page = AttemptPage(max_bytes)
+    for call_id in call_ids:
+        if call_id not in slots:
+            page.ended = True
+            break
+        for call in (call for call in slots[call_id] if call.attempt > after_attempt):
+            request = await find_payload(db, call.request_digest)
+            response = None if call.receipt is None else await find_payload(db, call.receipt.response_digest)
+            if not page.take(StoredAttempt(call, request, response)):
+                return page
+        after_attempt = 0
+    return page
 
 
 async def find_payload(db: Connection, digest: bytes) -> bytes | None:

@@ -5,7 +5,7 @@
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -17,7 +17,7 @@ from ledger_svc.budgets import Account, Study
 from ledger_svc.calls import Call, CallState
 from ledger_svc.journal import Entry
 from ledger_svc.storage import sqlite_rows as rows
-from ledger_svc.storage.base import Balances
+from ledger_svc.storage.base import AttemptPage, Balances
 from ledger_svc.storage.clock import SteadyClock, elapsed_nanos, wall_nanos
 from ledger_svc.storage.head import HeadMark
 from ledger_svc.storage.lock import FileLock
@@ -226,6 +226,13 @@ class SqliteStore:
         """See `Store.payload`."""
         recent = self._keys.find(call_id)
         return await self._read(lambda db: rows.find_payload(db, find_ids(db, recent, call_id), digest))
+
+    async def stored_attempts(self, call_ids: Sequence[bytes], after_attempt: int, max_bytes: int) -> AttemptPage:
+        """See `Store.stored_attempts`."""
+        recent = self._keys.find(*call_ids)
+        return await self._read(
+            lambda db: rows.find_stored(db, find_ids(db, recent, *call_ids), call_ids, after_attempt, max_bytes)
+        )
 
     async def has_overdue(self, now: int | None) -> bool:
         """See `Store.has_overdue`."""

@@ -66,13 +66,16 @@ class RecentKeys:
             self._ids = {call_id: ids for call_id, ids in kept if ids}
             self._moved_up_to = moved_up_to
 
-    def find(self, call_id: bytes) -> tuple[int, ...] | None:
-        """The newest attempts' row ids; None where only the file can tell. Raises StoreCorruptError.
+    def find(self, *call_ids: bytes) -> tuple[int, ...] | None:
+        """The row ids of the slots' newest attempts; None where only the file can tell. Raises StoreCorruptError.
 
         To be asked before a reading transaction begins: a key that has left by then is in what the transaction sees.
         """
         self._check()
-        return None if self._known_version is None else self._ids.get(call_id, ())
+        if self._known_version is None:
+            return None
+        ids = self._ids
+        return tuple(row_id for call_id in call_ids for row_id in ids.get(call_id, ()))
 
     def find_all(self, db: sqlite3.Connection, call_ids: Iterable[bytes]) -> list[int]:
         """The row ids of all attempts of the slots, inside of a transaction that was refreshed.
@@ -99,13 +102,13 @@ _NEWEST = """
 """The calls whose keys have not moved, and whether the body names the same id."""
 
 
-def find_ids(db: sqlite3.Connection, recent: tuple[int, ...] | None, call_id: bytes) -> list[int]:
-    """The row ids of all attempts of a slot; `recent` is what `RecentKeys.find` said before the transaction began."""
+def find_ids(db: sqlite3.Connection, recent: tuple[int, ...] | None, *call_ids: bytes) -> list[int]:
+    """The row ids of all the slots' attempts; `recent` is what `RecentKeys.find` said before the transaction began."""
     if recent is None:
-        query = "SELECT id FROM calls WHERE id > ? AND call_id = ?"
-        recent = tuple(row[0] for row in db.execute(query, (last_multiple(last_row_id(db)), call_id)))
+        query = f"SELECT id FROM calls WHERE id > ? AND call_id IN ({marks(len(call_ids))})"
+        recent = tuple(row[0] for row in db.execute(query, (last_multiple(last_row_id(db)), *call_ids)))
     # A key that has moved between the two is in both.
-    return sorted({*recent, *moved_ids(db, [call_id])})
+    return sorted({*recent, *moved_ids(db, call_ids)})
 
 
 def moved_ids(db: sqlite3.Connection, call_ids: Sequence[bytes]) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ledger_svc import errors
 from ledger_svc.budgets import Account, Study
 from ledger_svc.calls import Call
+from ledger_svc.storage.base import AttemptPage, StoredAttempt
 from ledger_svc.storage.rows import (
     ACCOUNT_COLUMNS,
     CALL_COLUMNS,
@@ -127,6 +128,28 @@ def _found_calls(db: sqlite3.Connection, ids: Sequence[int], call_ids: Collectio
     if len(found) != len(ids) or any(call.call_id not in call_ids for _, call in found):
         raise errors.StoreCorruptError("a call's key leads to another call", problem="row")
     return found
+
+
+def find_stored(
+    db: sqlite3.Connection, ids: Sequence[int], call_ids: Sequence[bytes], after_attempt: int, max_bytes: int
+) -> AttemptPage:
+    """As `Store.stored_attempts`; the slots' attempts are kept at `ids`."""
+    slots: dict[bytes, list[tuple[int, Call]]] = {}
+    for row_id, call in sorted(_found_calls(db, ids, call_ids), key=lambda each: each[1].attempt):
+        slots.setdefault(call.call_id, []).append((row_id, call))
+    page = AttemptPage(max_bytes)
+    for call_id in call_ids:
+        if call_id not in slots:
+            page.ended = True
+            break
+        kept = [row_id for row_id, _ in slots[call_id]]
+        for call in (call for _, call in slots[call_id] if call.attempt > after_attempt):
+            request = find_payload(db, kept, call.request_digest)
+            response = None if call.receipt is None else find_payload(db, kept, call.receipt.response_digest)
+            if not page.take(StoredAttempt(call, request, response)):
+                return page
+        after_attempt = 0
+    return page
 
 
 def find_payload(db: sqlite3.Connection, ids: Iterable[int], digest: bytes) -> bytes | None:

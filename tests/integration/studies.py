@@ -11,6 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from google.protobuf.duration_pb2 import Duration
+from google.type.money_pb2 import Money
+
 from countersign.agents.http_server import Abort, LoopbackServer, Request, Response, serve
 from countersign.cli.main import main
 from countersign.kit.channel import call, open_channel
@@ -268,6 +271,18 @@ class Lab:
         """The attempt's request and response as stored."""
         request = ledger.GetReceiptRequest(call_id=of.call_id, attempt=of.attempt)
         return self._ask(lambda stub: call(stub.GetReceipt, request, READ_SECONDS)).receipt
+
+    def reserve(self, study: str, episode: str, turn: int) -> None:
+        """A reservation of one nano-unit behind the collector's back."""
+        request = ledger.ReserveRequest(
+            slot=ledger.Slot(study_id=study, episode_id=episode, turn=turn),
+            attempt_token=bytes(16),
+            amount=Money(currency_code="USD", nanos=1),
+            basis=ledger.AMOUNT_BASIS_FLAT,
+            request=b"request",
+            lease=Duration(seconds=3_600),
+        )
+        self._ask(lambda stub: call(stub.Reserve, request, READ_SECONDS))
 
     def journal_is_intact(self) -> bool:
         """Whether the ledger's journal gives its balances, for every account."""

@@ -149,6 +149,17 @@ def test_missing_extra_and_unreadable_records_are_errors(lab: Lab, collected: Co
     }
 
 
+def test_a_call_beyond_the_last_turn_is_an_error_and_its_money_too(lab: Lab) -> None:
+    collected = lab.collect(lab.plan("beyond", [lab.scripted("act-well")]))
+    (record,) = collected.records.values()
+    lab.reserve(collected.study_id, record["episode_id"], turn=90)
+    errors = analysed(lab, collected.folder).document["errors"]
+    assert [(one["fault"], one["episode_id"]) for one in errors] == [
+        ("STRAY_CALL", record["episode_id"]),
+        ("MONEY_DIFFERS", ""),
+    ]
+
+
 def test_the_analysis_is_kept_and_is_the_same_again(lab: Lab, collected: Collected, tmp_path: Path) -> None:
     first, second = (analysed(lab, collected.folder) for _ in range(2))
     assert (first.raw, first.raw_episodes) == (second.raw, second.raw_episodes)

@@ -102,17 +102,17 @@ def episode(*turns: Any) -> tuple[str, list[Any]]:
     return ("adapter adapter.v1.AdapterService/RunEpisode server", list(turns))
 
 
-def verification(receipts: int) -> tuple[str, list[Any]]:
-    """The verifier's part: it asks for every turn until one is missing, and for each one's receipt."""
-    calls = [(f"ledger {LEDGER}/GetCall server", [])] * (receipts + 1)
-    stored = [(f"ledger {LEDGER}/GetReceipt server", [])] * receipts
-    return ("verifier verifier.v1.VerifierService/VerifyEpisode server", [*calls, *stored])
+VERIFICATION = (
+    "verifier verifier.v1.VerifierService/VerifyEpisode server",
+    [(f"ledger {LEDGER}/ListReceipts server", [])],
+)
+"""The verifier's part: it asks once for all that is stored of the episode."""
 
 
 def test_an_episode_is_one_trace_through_every_party(watched: Watched) -> None:
     root = watched.episode("alternative")
     model = "scripted/alternative"
-    parts = [episode(*[turn(model)] * 3), verification(3)]
+    parts = [episode(*[turn(model)] * 3), VERIFICATION]
     assert watched.receiver.tree(root) == ("collector episode internal", parts)
     record = watched.run.records["alternative"]
     assert root.attributes == {
@@ -136,7 +136,7 @@ def test_every_planned_episode_has_exactly_one_trace(watched: Watched) -> None:
 
 def test_a_technical_unknown_and_a_hold_are_told_in_their_traces(watched: Watched) -> None:
     unknown = watched.episode("two-tools")
-    assert watched.receiver.tree(unknown)[1] == [episode(turn("scripted/two-tools")), verification(1)]
+    assert watched.receiver.tree(unknown)[1] == [episode(turn("scripted/two-tools")), VERIFICATION]
     assert unknown.attributes["countersign.episode.reason"] == "MULTIPLE_TOOL_CALLS"
     held = watched.episode("cut")
     parts = [episode(turn(MODEL, "Hold")), (f"ledger {LEDGER}/Summarize server", [])]

@@ -27,7 +27,7 @@ BY_ROLE: Mapping[Role, set[str]] = {
     },
     Role.ADAPTER: {"Reserve", "RecordReceipt", "Hold", "GetCall", "ListCalls", "Transact"},
     Role.AUDITOR: {
-        *("GetCall", "ListCalls", "GetReceipt", "Summarize", "ListAccounts"),
+        *("GetCall", "ListCalls", "GetReceipt", "ListReceipts", "Summarize", "ListAccounts"),
         *("VerifyJournal", "ExportJournal"),
     },
     Role.READER: {"Summarize", "ListAccounts"},
@@ -46,7 +46,7 @@ def test_each_role_may_do_what_the_design_says() -> None:
 
 
 def test_receipts_are_for_auditors_only() -> None:
-    assert METHOD_ROLES["GetReceipt"] == {Role.AUDITOR}
+    assert METHOD_ROLES["GetReceipt"] == METHOD_ROLES["ListReceipts"] == {Role.AUDITOR}
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """`LedgerService` over a real channel: the mapping, the refusals' reasons, and every RPC once."""
 
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -449,6 +451,71 @@ async def test_refusals_carry_reason_status_and_numbers(stub: Any) -> None:
     named = (await ask(stub.GetReceipt, pb.GetReceiptRequest(call_id=CALL_ID, attempt=1))).receipt
     assert (named.request, named.response, named.response_digest) == (reserve().request, b"", b"")
     assert not named.HasField("cost")
+
+
+async def receipts_of(stub: Any, study_id: str = "study", episode_id: str = "episode") -> list[list[Any]]:
+    asked = pb.ListReceiptsRequest(study_id=study_id, episode_id=episode_id)
+    return [list(message.attempts) async for message in stub.ListReceipts(asked, timeout=10)]
+
+
+def slot(turn: int, episode_id: str = "episode") -> pb.Slot:
+    return pb.Slot(study_id="study", episode_id=episode_id, turn=turn)
+
+
+async def test_an_episodes_receipts_come_turn_by_turn_with_every_attempt(stub: Any) -> None:
+    await ask(stub.OpenStudy, open_study(request_id="wide", study_id="wide", max_in_flight=9))
+    assert await receipts_of(stub) == []
+    await ask(stub.Reserve, reserve())
+    await ask(stub.Hold, hold())
+    await ask(stub.ResolveHold, resolve(charged=None, never_sent=pb.NeverSent(), open_new_attempt=True))
+    await ask(stub.Reserve, reserve(attempt_token=OTHER_TOKEN))
+    await ask(stub.RecordReceipt, receipt(attempt_token=OTHER_TOKEN))
+    for turn in (2, 4):
+        await ask(stub.Reserve, reserve(slot=slot(turn), request=b"turn %d" % turn))
+        call_id = support.slot(turn=turn).call_id()
+        await ask(stub.RecordReceipt, receipt(call_id=call_id, response=b"answer %d" % turn))
+    await ask(stub.Reserve, reserve(slot=slot(1, "another")))
+    (attempts,) = await receipts_of(stub)
+    assert [(one.call.slot.turn, one.call.attempt, one.receipt.request, one.receipt.response) for one in attempts] == [
+        (1, 1, b"request", b""),
+        (1, 2, b"request", b"response"),
+        (2, 1, b"turn 2", b"answer 2"),
+    ]
+    for one in attempts:
+        assert one.call in (await ask(stub.GetCall, pb.GetCallRequest(slot=one.call.slot))).attempts
+        named = pb.GetReceiptRequest(call_id=one.call.call_id, attempt=one.call.attempt)
+        assert one.receipt == (await ask(stub.GetReceipt, named)).receipt
+    assert await receipts_of(stub, "wide") == await receipts_of(stub, "nothing") == []
+    for study_id, episode_id, wrong in (("", "episode", "study_id"), ("study", "", "episode_id")):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await receipts_of(stub, study_id, episode_id)
+        assert from_rpc_error(refused.value).metadata["field"] == wrong
+
+
+async def test_receipts_come_in_messages_of_bounded_size_whatever_the_turns(
+    stub: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for turn in range(1, 8):
+        await ask(stub.Reserve, reserve(slot=slot(turn), request=bytes(1_000)))
+        call_id = support.slot(turn=turn).call_id()
+        await ask(stub.RecordReceipt, receipt(call_id=call_id, response=bytes(1_000 * turn)))
+    for slots, most in ((32, 8 * 2**20), (2, 8 * 2**20), (3, 5_000), (7, 5_000), (8, 1), (2, 1)):
+        monkeypatch.setattr(limits, "MAX_PAGE_SLOTS", slots)
+        monkeypatch.setattr(limits, "MAX_PAGE_BYTES", most)
+        messages = await receipts_of(stub)
+        assert [one.call.slot.turn for message in messages for one in message] == [1, 2, 3, 4, 5, 6, 7]
+        for message in messages:
+            assert len(message) == 1 or sum(one.ByteSize() for one in message) <= most
+
+
+async def test_a_changed_payload_is_no_receipt(stub: Any, database: Path) -> None:
+    await ask(stub.Reserve, reserve())
+    await ask(stub.RecordReceipt, receipt())
+    with closing(sqlite3.connect(database)) as db, db:
+        db.execute("UPDATE payloads SET body = x'00' WHERE body = CAST('response' AS BLOB)")
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await receipts_of(stub)
+    assert from_rpc_error(refused.value).reason == "STORE_CORRUPT"
 
 
 async def test_every_mutation_needs_a_deadline_and_no_read_does(stub: Any) -> None:

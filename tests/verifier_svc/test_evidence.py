@@ -1,4 +1,4 @@
-"""Evidence out of a ledger over gRPC: every attempt of every turn, as stored."""
+"""Evidence out of a ledger over gRPC: every attempt of an episode, as stored."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -18,13 +18,6 @@ from verifier_svc.evidence import LedgerEvidence
 from verifier_svc.receipts.cost import CostBasis
 
 
-class UnknownCall(CountersignError):
-    """No such slot."""
-
-    reason = "UNKNOWN_CALL"
-    status = grpc.StatusCode.NOT_FOUND
-
-
 class StoreCorrupt(CountersignError):
     """The store is damaged."""
 
@@ -37,34 +30,32 @@ def call_id(turn: int) -> bytes:
 
 
 class Ledger(stubs.LedgerServiceServicer):
-    """Knows `attempts` by turn and `receipts` by turn and attempt; an error among them is raised."""
+    """Sends what it keeps of an episode, a message a turn, then raises what it is to fail with."""
 
     def __init__(self) -> None:
-        self.attempts: dict[int, list[pb.Call] | CountersignError] = {}
-        self.receipts: dict[tuple[bytes, int], pb.Receipt] = {}
-        self.slots: list[pb.Slot] = []
+        self.kept: list[list[pb.AttemptReceipt]] = []
+        self.fault: CountersignError | None = None
+        self.asked: list[tuple[str, str]] = []
 
     def keep(self, turn: int, *kept: tuple[Any, pb.Receipt], units: int = 0, nanos: int = 7) -> None:
-        calls = []
+        attempts = []
         for number, (state, receipt) in enumerate(kept, start=1):
             accounted = Money(currency_code="USD", units=units, nanos=nanos)
             slot = pb.Slot(study_id="s", episode_id="e", turn=turn)
             call = pb.Call(call_id=call_id(turn), slot=slot, attempt=number, state=state, accounted=accounted)
             if units:
                 call.reserved.CopyFrom(Money(currency_code="USD", units=units + 1, nanos=nanos))
-            calls.append(call)
-            self.receipts[call_id(turn), number] = receipt
-        self.attempts[turn] = calls
+            attempts.append(pb.AttemptReceipt(call=call, receipt=receipt))
+        self.kept.append(attempts)
 
-    async def GetCall(self, request: pb.GetCallRequest, context: Any) -> pb.GetCallResponse:
-        self.slots.append(request.slot)
-        known = self.attempts.get(request.slot.turn, UnknownCall("no such call"))
-        if isinstance(known, CountersignError):
-            raise known
-        return pb.GetCallResponse(attempts=known)
-
-    async def GetReceipt(self, request: pb.GetReceiptRequest, context: Any) -> pb.GetReceiptResponse:
-        return pb.GetReceiptResponse(receipt=self.receipts[request.call_id, request.attempt])
+    async def ListReceipts(
+        self, request: pb.ListReceiptsRequest, context: Any
+    ) -> AsyncIterator[pb.ListReceiptsResponse]:
+        self.asked.append((request.study_id, request.episode_id))
+        for attempts in self.kept:
+            yield pb.ListReceiptsResponse(attempts=attempts)
+        if self.fault is not None:
+            raise self.fault
 
 
 @pytest.fixture
@@ -92,16 +83,12 @@ def answered(turn: int, basis: Any = pb.COST_BASIS_PRICED_USAGE, amount: str = "
     )
 
 
-async def test_turns_are_read_until_the_ledger_knows_no_more(ledger: Ledger, evidence: LedgerEvidence) -> None:
-    for turn in (1, 2, 4):
+async def test_every_turn_of_the_episode_is_read_with_one_question(ledger: Ledger, evidence: LedgerEvidence) -> None:
+    for turn in (1, 2, 3):
         ledger.keep(turn, (pb.CALL_STATE_CHARGED, answered(turn)))
     stored = await evidence.of_episode("s", "e")
-    assert [call.turn for call in stored] == [1, 2]
-    assert [(slot.study_id, slot.episode_id, slot.turn) for slot in ledger.slots] == [
-        ("s", "e", 1),
-        ("s", "e", 2),
-        ("s", "e", 3),
-    ]
+    assert [(call.turn, call.request) for call in stored] == [(turn, b"request %d" % turn) for turn in (1, 2, 3)]
+    assert ledger.asked == [("s", "e")]
 
 
 async def test_a_receipt_is_taken_as_it_was_stored(ledger: Ledger, evidence: LedgerEvidence) -> None:
@@ -171,7 +158,7 @@ async def test_a_ledger_that_fails_is_not_taken_for_one_that_knows_nothing(
     ledger: Ledger, evidence: LedgerEvidence
 ) -> None:
     ledger.keep(1, (pb.CALL_STATE_CHARGED, answered(1)))
-    ledger.attempts[2] = StoreCorrupt("damaged")
+    ledger.fault = StoreCorrupt("damaged")
     with pytest.raises(ServiceError) as caught:
         await evidence.of_episode("s", "e")
     assert caught.value.reason == "STORE_CORRUPT"

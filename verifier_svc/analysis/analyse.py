@@ -49,14 +49,22 @@ def sort_records(study: FrozenStudy, records: Sequence[bytes]) -> SortedRecords:
     return SortedRecords(by_episode, tuple(errors))
 
 
-def stray_calls(study: FrozenStudy, episodes_with_calls: Mapping[str, int]) -> list[Error]:
-    """An error for each episode that has calls in the ledger and was not planned."""
-    planned = {episode.episode_id for episode in study.episodes}
-    return [
-        Error(Fault.STRAY_CALL, episode_id, f"the ledger has {calls} calls of it, and it was not planned")
-        for episode_id, calls in episodes_with_calls.items()
-        if episode_id not in planned
-    ]
+def stray_calls(known: Mapping[str, int], episodes: Sequence[AnalysedEpisode]) -> list[Error]:
+    """An error for each episode of which the ledger knows more calls than were analysed.
+
+    It was not planned, or it has calls after a turn that has none: whoever reads turn by turn never comes to them.
+    """
+    analysed = {episode.planned.episode_id: episode.calls for episode in episodes}
+    found = []
+    for episode_id, calls in known.items():
+        if episode_id not in analysed:
+            detail = f"the ledger has {calls} calls of it, and it was not planned"
+        elif calls > analysed[episode_id]:
+            detail = f"the ledger has {calls} calls of it, and {analysed[episode_id]} in turns without a gap"
+        else:
+            continue
+        found.append(Error(Fault.STRAY_CALL, episode_id, detail))
+    return found
 
 
 def analyse(

@@ -34,7 +34,7 @@ class Fault(StrEnum):
     EXTRA_RECORD = "EXTRA_RECORD"
     """A record is of an episode that was not planned."""
     STRAY_CALL = "STRAY_CALL"
-    """The ledger has a call of an episode that was not planned."""
+    """The ledger has a call of an episode that was not planned, or after a turn that has none."""
     MONEY_DIFFERS = "MONEY_DIFFERS"
     """The ledger's balance of the study is not the sum of its calls."""
 

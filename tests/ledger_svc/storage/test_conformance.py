@@ -112,6 +112,27 @@ async def test_raising_inside_a_transaction_saves_nothing(store: Store) -> None:
     assert (auditor.entries_count, auditor.difference) == (3, None)
 
 
+async def test_slots_are_read_with_their_payloads_up_to_the_first_that_has_none(store: Store) -> None:
+    for turn in (1, 2, 4):
+        await carry_out(store, support.reserve(1, at=support.slot(turn=turn), request=b"turn %d" % turn))
+    await carry_out(store, support.receipt(at=support.slot(turn=2), response=b"four"))
+    call_ids = [support.slot(turn=turn).call_id() for turn in (1, 2, 3, 4)]
+    page = await store.stored_attempts(call_ids, 0, 100)
+    assert page.ended
+    assert [(one.call.slot.turn, one.request, one.response) for one in page.attempts] == [
+        (1, b"turn 1", None),
+        (2, b"turn 2", b"four"),
+    ]
+    assert tuple(one.call for one in page.attempts[1:]) == await store.attempts(call_ids[1])
+    for most, ended, turns in ((16, True, [1, 2]), (15, False, [1]), (0, False, [1])):
+        page = await store.stored_attempts(call_ids, 0, most)
+        assert (page.ended, [one.call.slot.turn for one in page.attempts]) == (ended, turns)
+    page = await store.stored_attempts(call_ids[:2], 1, 0)
+    assert (page.ended, [one.call.slot.turn for one in page.attempts]) == (False, [2])
+    page = await store.stored_attempts(call_ids[2:], 0, 100)
+    assert (page.ended, page.attempts) == (True, [])
+
+
 async def test_everything_is_there_after_a_restart(store: Store, reopen: Reopen) -> None:
     await carry_out(store, support.reserve(10))
     await carry_out(store, support.receipt())

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.verifier_svc.analysis.studies import completed, study, unknown
-from verifier_svc.analysis import Error, Fault, analyse
+from verifier_svc.analysis import Error, Fault, analyse, stray_calls
 from verifier_svc.analysis.rates import mean, rate
 from verifier_svc.analysis.strata import pairs, strata, summary
 
@@ -83,3 +83,16 @@ def test_money_must_be_the_ledgers_and_every_error_is_named() -> None:
     assert [error["fault"] for error in bad["errors"]] == ["STRAY_CALL", "MONEY_DIFFERS"]
     assert bad["errors"][1]["detail"] == "CHARGED: the episodes' calls sum to 4, the ledger says 4.000000001"
     assert not bad["agrees"]
+
+
+def test_calls_that_no_episode_accounts_for_are_errors() -> None:
+    of = study()
+    episodes = [completed(of, number, 0.0) for number in range(4)]
+    ids = [episode.planned.episode_id for episode in episodes]
+    calls = [episode.calls for episode in episodes]
+    assert stray_calls(dict(zip(ids, calls, strict=True)), episodes) == []
+    found = stray_calls({ids[0]: calls[0] + 2, ids[1]: calls[1] - 1, "e": 3}, episodes)
+    assert [(error.fault, error.episode_id, error.detail) for error in found] == [
+        (Fault.STRAY_CALL, ids[0], f"the ledger has {calls[0] + 2} calls of it, and {calls[0]} in turns without a gap"),
+        (Fault.STRAY_CALL, "e", "the ledger has 3 calls of it, and it was not planned"),
+    ]
