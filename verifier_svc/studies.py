@@ -1,7 +1,8 @@
 """`AnalyzeStudy` from its first message to its last: reads the parts, fetches the evidence, streams the answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -35,6 +36,25 @@ MAX_TEXT_CHARACTERS = 16_384
 """Of what a model wrote in one answer; how long the whole is, is told."""
 
 
+class PackedRecords:
+    """Records by their numbers, kept small: an analysis reads each of them twice, and needs all of them to its end."""
+
+    def __init__(self) -> None:
+        self._packed: list[bytes] = []
+
+    def extend(self, records: Iterable[bytes]) -> None:
+        """Keep some more."""
+        self._packed += (zlib.compress(record, level=1) for record in records)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Each record, in the order in which it came."""
+        return map(zlib.decompress, self._packed)
+
+    def __getitem__(self, number: int) -> bytes:
+        """The record of that number, from 0."""
+        return zlib.decompress(self._packed[number])
+
+
 @dataclass(frozen=True, slots=True)
 class StudyParts:
     """What the request's messages hold together."""
@@ -42,7 +62,7 @@ class StudyParts:
     study_id: str
     manifest: bytes
     amendments: list[bytes]
-    records: list[bytes]
+    records: PackedRecords
     include_texts: bool = False
     include_packets: bool = False
 
@@ -51,7 +71,7 @@ async def read_parts(requests: AsyncIterator[pb.AnalyzeStudyRequest]) -> StudyPa
     """Every part of the request; a manifest may come in pieces. Raises InvalidArgument where one is missing."""
     study_id, manifest = "", bytearray()
     amendments: list[bytes] = []
-    records: list[bytes] = []
+    records = PackedRecords()
     include_texts = include_packets = False
     async for request in requests:
         include_texts |= request.include_texts
@@ -59,7 +79,7 @@ async def read_parts(requests: AsyncIterator[pb.AnalyzeStudyRequest]) -> StudyPa
         study_id = study_id or request.study_id
         manifest += request.manifest
         amendments.extend(request.amendments)
-        records.extend(request.records)
+        await asyncio.to_thread(records.extend, request.records)
     if not study_id:
         raise InvalidArgument("study_id is missing", field="study_id")
     if not manifest:
@@ -74,10 +94,11 @@ async def analyse_study(
 
     Raises InvalidManifest, InvalidArgument where the study is another one, and ServiceError of the ledger.
     """
-    study = read_study(parts.manifest, parts.amendments)
+    # What takes as long as the study is large is done in threads: the service answers others meanwhile.
+    study = await asyncio.to_thread(read_study, parts.manifest, parts.amendments)
     if study.study_id != parts.study_id:
         raise InvalidArgument("the manifest and its amendments are another study's", field="study_id")
-    records = sort_records(study, parts.records)
+    records = await asyncio.to_thread(sort_records, study, parts.records)
     known = await evidence.count_calls(study.study_id)
     balances = await evidence.balances(study.account_id, study.study_id)
     done: list[AnalysedEpisode] = []
@@ -87,7 +108,7 @@ async def analyse_study(
         episode_id = planned.episode_id
         stored = await evidence.of_episode(study.study_id, episode_id) if episode_id in known else []
         facts = study.facts(planned, wording.document, wording.digest.hex())
-        mine = records.by_episode.get(planned.episode_id, ())
+        mine = [parts.records[number] for number in records.by_episode.get(planned.episode_id, ())]
         best = comparators[planned.identity["template"]]
         work = partial(analyse_episode, study, planned, mine, stored, facts, best, with_texts=parts.include_texts)
         return await asyncio.to_thread(work)
@@ -100,8 +121,9 @@ async def analyse_study(
     if parts.include_packets:
         for packet in _packets(study, wording):
             yield pb.AnalyzeStudyResponse(packet=packet)
-    errors = [*records.errors, *stray_calls(known, done)]
-    analysis = canonical_json(analyse(study, done, balances, errors))
+    analysis = await asyncio.to_thread(
+        lambda: canonical_json(analyse(study, done, balances, [*records.errors, *stray_calls(known, done)]))
+    )
     yield pb.AnalyzeStudyResponse(analysis=analysis, digest=sha256(analysis))
 
 

@@ -1,6 +1,6 @@
 """A whole study from receipts and records: every figure recomputed, every contradiction named (design/study.md)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,16 +25,16 @@ LIMITS = (
 
 @dataclass(frozen=True, slots=True)
 class SortedRecords:
-    """The records by planned episode, and what is wrong with the rest."""
+    """The records' numbers, from 0, by planned episode, and what is wrong with the rest."""
 
-    by_episode: Mapping[str, Sequence[bytes]]
+    by_episode: Mapping[str, Sequence[int]]
     errors: tuple[Error, ...]
 
 
-def sort_records(study: FrozenStudy, records: Sequence[bytes]) -> SortedRecords:
+def sort_records(study: FrozenStudy, records: Iterable[bytes]) -> SortedRecords:
     """Every record to its planned episode; one that cannot be read, or was not planned, is an error."""
     planned = {episode.episode_id for episode in study.episodes}
-    by_episode: dict[str, list[bytes]] = {}
+    by_episode: dict[str, list[int]] = {}
     errors = []
     for number, record in enumerate(records):
         try:
@@ -43,7 +43,7 @@ def sort_records(study: FrozenStudy, records: Sequence[bytes]) -> SortedRecords:
             errors.append(Error(Fault.INVALID_RECORD, "", f"record {number}: {fault.message}"))
             continue
         if episode_id in planned:
-            by_episode.setdefault(episode_id, []).append(record)
+            by_episode.setdefault(episode_id, []).append(number)
         else:
             errors.append(Error(Fault.EXTRA_RECORD, episode_id, "it was not planned"))
     return SortedRecords(by_episode, tuple(errors))
