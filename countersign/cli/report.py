@@ -15,13 +15,13 @@ from countersign.ledger.v1 import ledger_pb2_grpc
 from countersign.report.written import SUFFIXES, write_report
 from countersign.study.analysing import Analysis, analyse
 from countersign.study.children import ledger_spec, verifier_spec
-from countersign.study.errors import BadInput, ProcessFailed, ServiceFailed
+from countersign.study.errors import BadInput, BadRecord, ProcessFailed, ServiceFailed
 from countersign.study.manifest import Manifest, load
 from countersign.study.money_report import LedgerMoney
 from countersign.study.preparation import ledger_money
 from countersign.study.processes import Household
 from countersign.study.records import RECORDS_FOLDER
-from countersign.study.report import build_report, load_records
+from countersign.study.report import StoredRecords, build_report, load_records
 from countersign.study.services import channel_to
 from countersign.verifier.v1 import verifier_pb2_grpc
 
@@ -86,7 +86,7 @@ def _status(answer: dict[str, Any]) -> int:
 def _write(manifest: Manifest, sources: Sources, out: list[Path], *, texts: bool, as_json: bool) -> int:
     analysis, money = run(lambda _: _analysed(manifest, sources, texts=texts, packets=_has_page(out)))
     analysis.keep(manifest.folder(sources.folder))
-    records = load_readable(manifest, sources.folder)
+    records = _Readable(manifest, manifest.folder(sources.folder) / RECORDS_FOLDER)
     for path in out:
         write_report(path, manifest.document, analysis, records, money, texts=texts)
     if as_json:
@@ -98,13 +98,15 @@ def _write(manifest: Manifest, sources: Sources, out: list[Path], *, texts: bool
     return 0 if analysis.document["agrees"] else 1
 
 
-def load_readable(manifest: Manifest, folder: Path) -> Mapping[str, Mapping[str, Any]]:
-    """The records that can be shown; what is wrong with the others is an error of the analysis already."""
-    try:
-        return load_records(manifest, manifest.folder(folder) / RECORDS_FOLDER)
-    except BadInput as error:
-        say(f"countersign: {error.message}")
-        return {}
+class _Readable(StoredRecords):
+    """The records that can be shown; what is wrong with the others is said, and is an error of the analysis already."""
+
+    def __getitem__(self, episode_id: str) -> Mapping[str, Any]:
+        try:
+            return super().__getitem__(episode_id)
+        except BadRecord as error:
+            say(f"countersign: {error.message}")
+            raise KeyError(episode_id) from None
 
 
 async def _analysed(

@@ -26,10 +26,12 @@ def render(
     packets: Sequence[ShownPacket] = (),
     *,
     texts: bool = False,
+    left_out: int = 0,
 ) -> str:
     """The whole page. `journal` says in words whether the ledger's journal was verified.
 
-    `packets` are what the model was told first, in each case; `texts` says that what the model wrote was asked for.
+    `packets` are what the model was told first, in each case; `texts` says that what the model wrote was asked for;
+    `left_out` is how many more episodes there are than `episodes`.
     """
     environment = Environment(
         loader=PackageLoader("countersign.report", "pages"),
@@ -46,7 +48,6 @@ def render(
         "words": _words,
         "pretty": _pretty,
     }
-    shown = episodes[:MAX_TIMELINES]
     return environment.get_template("report.html.j2").render(
         manifest=manifest,
         analysis=analysis,
@@ -54,8 +55,8 @@ def render(
         style=Markup(environment.get_template("report.css").render()),  # noqa: S704 - our own style sheet
         coverage=Markup(coverage_chart(analysis["strata"])),  # noqa: S704 - drawn here, its texts escaped by the renderer
         losses=Markup(loss_chart(analysis["strata"])),  # noqa: S704 - as above
-        groups=_grouped(shown),
-        left_out=len(episodes) - len(shown),
+        groups=_grouped(episodes),
+        left_out=left_out,
         timeline=lambda episode: Markup(draw(episode)),  # noqa: S704 - our own drawing, its texts escaped
         stratum_name=stratum_name,
         journal=journal,

@@ -50,17 +50,19 @@ def _content(
     """The file's bytes. What draws and packs is imported here: the tables of a terminal need none of it."""
     from countersign.report.views import episodes_of
 
-    shown = episodes_of(analysis.episodes, records, analysis.texts)
     if suffix == ".eval":
         from countersign.report.inspect_log import to_eval
 
+        shown = episodes_of(analysis.episodes, records, analysis.texts)
         return to_eval(manifest, analysis.document, shown, datetime.now(UTC))
     if suffix == ".html":
-        from countersign.report.html import render
+        from countersign.report.html import MAX_TIMELINES, render
 
-        return render(manifest, analysis.document, shown, journal_words(money), analysis.packets, texts=texts).encode(
-            "utf-8"
-        )
+        shown = episodes_of(analysis.episodes[:MAX_TIMELINES], records, analysis.texts)
+        left_out = len(analysis.episodes) - len(shown)
+        journal = journal_words(money)
+        page = render(manifest, analysis.document, shown, journal, analysis.packets, texts=texts, left_out=left_out)
+        return page.encode("utf-8")
     from countersign.report import exports
 
     write = {".json": exports.to_json, ".csv": exports.to_csv, ".parquet": exports.to_parquet}[suffix]

@@ -11,7 +11,7 @@ from countersign.kit.observability import tracing
 from countersign.study.errors import BadRecord, ServiceFailed, StudyError
 from countersign.study.ledger_objects import study_standing
 from countersign.study.plan_model import StopRule
-from countersign.study.records import COMPLETED, STOPPED, TECHNICAL_UNKNOWN, RecordStore
+from countersign.study.records import COMPLETED, STOPPED, TECHNICAL_UNKNOWN, RecordStore, counted
 from countersign.study.replicas import Replicas
 from countersign.study.runner import SETTLE_SECONDS, EpisodeOrder, run_episode, verify_record
 from countersign.study.services import Services
@@ -50,7 +50,7 @@ class View(Protocol):
     """What a collection tells whoever watches it."""
 
     def begin(self, planned: int, kept: Sequence[Mapping[str, Any]], cap_nanos: int = 0) -> None:
-        """The collection begins; `kept` are the records that stay as they are, `cap_nanos` the study's cap."""
+        """The collection begins; `kept` is what counts of the records that stay, `cap_nanos` the study's cap."""
 
     def note(self, text: str) -> None:
         """One line about something out of the ordinary."""
@@ -111,7 +111,7 @@ class Collection:
             if record is not None and need is not Need.RUN:
                 self._apply_stop_rule(order, record)
             if record is not None and need is Need.NOTHING:
-                kept.append(record)
+                kept.append(counted(record))
             if need is not Need.NOTHING:
                 self._queue.append((order, need))
         self._queue.reverse()

@@ -1,5 +1,6 @@
 """A study's money: from the ledger where it can be asked, beside what the records say (design/study.md, Analysis)."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,23 +32,22 @@ def money_report(records: Iterable[Mapping[str, Any]], currency: str, known: Led
     """
     records = list(records)
     if known is None:
-        calls = [call for record in records for call in record["calls"] if call["state"]]
+        found = (call for record in records for call in record["calls"] if call["state"])
         return {
             "source": "records",
             "currency": currency,
-            **_amounts(calls),
+            **_amounts((call["state"], text_to_nanos_exact(call["accounted"])) for call in found),
             "journal": None,
             "adds_up": None,
             "differences": [],
         }
-    calls = [ledger_call(call, replayed=False) for call in known.calls]
-    differences = [*_compare(records, known.calls), *_balance_differences(calls, known.standing.balances)]
+    differences = [*_compare(records, known.calls), *_balance_differences(known.calls, known.standing.balances)]
     if known.journal is not None and not known.journal.intact:
         differences.append("the ledger's journal is not intact: 'countersign ledger verify' says where")
     return {
         "source": "ledger",
         "currency": currency,
-        **_amounts(calls),
+        **_amounts(_state_and_nanos(call) for call in known.calls),
         "available_to_study": _text(known.standing.balances.available),
         "available_to_account": _text(known.standing.account.available),
         "blocked": known.standing.blocked,
@@ -61,26 +61,37 @@ def _journal(verified: ledger.VerifyJournalResponse | None) -> dict[str, Any] | 
     return None if verified is None else {"intact": verified.intact, "entries": verified.entries_count}
 
 
-def _amounts(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    chosen = {state: [call for call in calls if call["state"] == state] for state in STATES}
-    amounts = {state.lower(): nanos_to_text(_sum(chosen[state])) for state in STATES}
-    return {**amounts, "calls": {state.lower(): len(chosen[state]) for state in STATES}}
+def _amounts(calls: Iterable[tuple[str, int]]) -> dict[str, Any]:
+    nanos, counts = _sums(calls)
+    amounts = {state.lower(): nanos_to_text(nanos[state]) for state in STATES}
+    return {**amounts, "calls": {state.lower(): counts[state] for state in STATES}}
 
 
-def _sum(calls: Iterable[Mapping[str, Any]]) -> int:
-    return sum(text_to_nanos_exact(call["accounted"]) for call in calls)
+def _sums(calls: Iterable[tuple[str, int]]) -> tuple[Counter[str], Counter[str]]:
+    """The sum of what calls account for by state, in nano-units, and how many they are."""
+    nanos: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for state, amount in calls:
+        nanos[state] += amount
+        counts[state] += 1
+    return nanos, counts
 
 
-def _balance_differences(calls: Sequence[Mapping[str, Any]], balances: ledger.Balances) -> list[str]:
+def _state_and_nanos(call: ledger.Call) -> tuple[str, int]:
+    return ledger.CallState.Name(call.state).removeprefix("CALL_STATE_"), from_wire(call.accounted).nanos
+
+
+def _balance_differences(calls: Sequence[ledger.Call], balances: ledger.Balances) -> list[str]:
     stated = {
         "CHARGED": balances.charged,
         "RESERVED": balances.reserved,
         "HELD": balances.held,
         "RESOLVED": balances.resolved,
     }
+    nanos, _ = _sums(_state_and_nanos(call) for call in calls)
     found = []
     for state, balance in stated.items():
-        summed = nanos_to_text(_sum(call for call in calls if call["state"] == state))
+        summed = nanos_to_text(nanos[state])
         if summed != _text(balance):
             found.append(f"the ledger's balance {state} is {_text(balance)}, its calls sum to {summed}")
     return found
@@ -88,15 +99,16 @@ def _balance_differences(calls: Sequence[Mapping[str, Any]], balances: ledger.Ba
 
 def _compare(records: Iterable[Mapping[str, Any]], calls: Sequence[ledger.Call]) -> list[str]:
     """Every call of a record must be the ledger's; every slot's latest attempt must be in its record."""
-    stored = {(call.call_id.hex(), call.attempt): ledger_call(call, replayed=False) for call in calls}
-    listed: dict[tuple[str, int], Mapping[str, Any]] = {}
+    stored = {(call.call_id, call.attempt): call for call in calls}
+    listed = set()
     found = []
     for record in records:
         for call in record["calls"]:
             if call["state"]:
-                listed[call["call_id"], call["attempt"]] = call
-                found += _compare_call(record, call, stored.get((call["call_id"], call["attempt"])))
-    latest = {call.call_id.hex(): call for call in calls}
+                key = (bytes.fromhex(call["call_id"]), call["attempt"])
+                listed.add(key)
+                found += _compare_call(record, call, stored.get(key))
+    latest = {call.call_id: call for call in calls}
     for call_id, last in latest.items():
         if (call_id, last.attempt) not in listed:
             slot = f"turn {last.slot.turn} of episode {last.slot.episode_id}"
@@ -104,10 +116,11 @@ def _compare(records: Iterable[Mapping[str, Any]], calls: Sequence[ledger.Call])
     return found
 
 
-def _compare_call(record: Mapping[str, Any], call: Mapping[str, Any], stored: Mapping[str, Any] | None) -> list[str]:
+def _compare_call(record: Mapping[str, Any], call: Mapping[str, Any], known: ledger.Call | None) -> list[str]:
     name = f"turn {call['turn']} of episode {record['episode_id']}"
-    if stored is None:
+    if known is None:
         return [f"the record's call for {name} is not in the ledger"]
+    stored = ledger_call(known, replayed=False)
     if stored["state"] in _LATER.get(call["state"], ()):
         return []
     return [

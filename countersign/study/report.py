@@ -1,7 +1,7 @@
 """The report: every planned episode in one honest denominator (design/study.md, Analysis; architecture.md, I8)."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from countersign.study.records import (
     TECHNICAL_UNKNOWN,
     TERMINATIONS,
     RecordStore,
+    counted,
     read_record,
 )
 
@@ -35,21 +36,55 @@ _STRATUM = ("route", "template", "arm")
 Record = Mapping[str, Any]
 
 
+class StoredRecords(Mapping[str, Record]):
+    """The records in a folder by episode id, in frozen order, each read when it is asked for: together they are large.
+
+    A record that is malformed, or of another study, raises BadRecord; files of other names are not looked at.
+    """
+
+    def __init__(self, manifest: Manifest, folder: Path) -> None:
+        self._manifest = manifest
+        self._files = {path.stem: path for path in RecordStore(folder).files()}
+        self._planned = {episode["episode_id"]: episode["identity"] for episode in manifest.document["episodes"]}
+
+    def __getitem__(self, episode_id: str) -> Record:
+        if episode_id not in self._planned:
+            raise KeyError(episode_id)
+        path, identity = self._files[episode_id], self._planned[episode_id]
+        record = read_record(path)
+        study = (record["study_id"], record["manifest_digest"], record["episode_id"])
+        if (
+            study != (self._manifest.study_id, self._manifest.digest.hex(), episode_id)
+            or record["identity"] != identity
+        ):
+            raise self._foreign(path)
+        record["identity"] = identity
+        return record
+
+    def __iter__(self) -> Iterator[str]:
+        return (episode_id for episode_id in self._planned if episode_id in self._files)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def require_no_others(self) -> None:
+        """Raises BadRecord where a file is of an episode that was not planned."""
+        for name, path in self._files.items():
+            if name not in self._planned:
+                raise self._foreign(path)
+
+    def _foreign(self, path: Path) -> BadRecord:
+        return BadRecord(f"{path} is not a record of study {self._manifest.study_id}: move it away")
+
+
 def load_records(manifest: Manifest, folder: Path) -> dict[str, Record]:
-    """The records in `folder` by episode id, in frozen order.
+    """What counts of the records in `folder` (`records.counted`) by episode id, in frozen order.
 
     Raises BadRecord for one that is malformed, stray, or of another study.
     """
-    planned = {episode["episode_id"]: episode["identity"] for episode in manifest.document["episodes"]}
-    records: dict[str, Record] = {}
-    for path in RecordStore(folder).files():
-        record = read_record(path)
-        episode_id = record["episode_id"]
-        belongs = record["study_id"] == manifest.study_id and record["manifest_digest"] == manifest.digest.hex()
-        if path.stem != episode_id or not belongs or planned.get(episode_id) != record["identity"]:
-            raise BadRecord(f"{path} is not a record of study {manifest.study_id}: move it away")
-        records[episode_id] = record
-    return {episode_id: records[episode_id] for episode_id in planned if episode_id in records}
+    stored = StoredRecords(manifest, folder)
+    stored.require_no_others()
+    return {episode_id: counted(record) for episode_id, record in stored.items()}
 
 
 def build_report(manifest: Manifest, records: Mapping[str, Record], money: LedgerMoney | None) -> dict[str, Any]:

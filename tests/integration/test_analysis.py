@@ -186,6 +186,34 @@ def test_the_report_is_written_in_every_form_and_agrees(lab: Lab, collected: Col
     assert (collected.folder / "analysis.json").is_file()
 
 
+def test_a_record_that_cannot_be_read_is_said_and_the_others_are_shown(
+    lab: Lab, collected: Collected, tmp_path: Path
+) -> None:
+    folder, files = altered(collected, tmp_path)
+    broken = of_policy(files, "refuse")
+    broken.write_bytes(b"{}")
+    page = tmp_path / "report.html"
+    status, _, errors = run_command("report", folder, "--out", page, "--ledger", lab.stack.ledger.address)
+    assert status == 1, errors
+    assert f"countersign: {broken} is not a record of schema" in errors
+    assert "countersign: INVALID_RECORD: " in errors
+    whole = tmp_path / "whole.html"
+    run_command("report", collected.folder, "--out", whole, "--ledger", lab.stack.ledger.address)
+    drawn, all_drawn = (path.read_text("utf-8").count("<summary>observation</summary>") for path in (page, whole))
+    assert 0 < drawn < all_drawn
+
+
+def test_a_large_study_has_its_first_timelines_and_says_how_many_are_left_out(
+    lab: Lab, collected: Collected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("countersign.report.html.MAX_TIMELINES", 3)
+    page = tmp_path / "report.html"
+    status, _, errors = run_command("report", collected.folder, "--out", page, "--ledger", lab.stack.ledger.address)
+    assert status == 0, errors
+    left_out = 2 * 2 * len(POLICIES) - 3
+    assert f"{left_out} further episodes are in the exported files only." in page.read_text("utf-8")
+
+
 def test_what_the_model_wrote_is_in_the_page_by_name_alone(lab: Lab, collected: Collected, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     address = ["--ledger", lab.stack.ledger.address]

@@ -102,7 +102,7 @@ def episode(*turns: Any) -> tuple[str, list[Any]]:
     return ("adapter adapter.v1.AdapterService/RunEpisode server", list(turns))
 
 
-VERIFICATION = (
+VERIFICATION: tuple[str, list[Any]] = (
     "verifier verifier.v1.VerifierService/VerifyEpisode server",
     [(f"ledger {LEDGER}/ListReceipts server", [])],
 )
