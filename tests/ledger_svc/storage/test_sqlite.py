@@ -185,6 +185,9 @@ async def test_row_that_is_no_call_is_damage(database: Path, change: str, call_i
     with pytest.raises(errors.StoreCorruptError) as refused:
         await store.attempts(call_id)
     assert refused.value.metadata == {"problem": "row"}
+    with pytest.raises(errors.StoreCorruptError) as refused:
+        await store.stored_attempts([call_id, bytes(32)], 0, 1)
+    assert refused.value.metadata == {"problem": "row"}
     await store.close()
 
 

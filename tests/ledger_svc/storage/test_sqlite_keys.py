@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger_svc import errors
-from ledger_svc.calls import CallState
+from ledger_svc import errors, limits
+from ledger_svc.calls import Call, CallState
 from ledger_svc.ledger import Ledger, StoredReceipt
 from ledger_svc.storage import sqlite_keys
 from ledger_svc.storage.sqlite import SqliteStore
@@ -85,6 +85,28 @@ async def test_call_that_its_row_calls_another_name_blocks_what_rests_on_it(ledg
     with pytest.raises(errors.StoreCorruptError):
         await ledger.attempts(support.slot().call_id())
     assert [difference.what for difference in (await ledger.verify(None)).differences] == ["call"]
+
+
+async def test_an_episode_is_found_whole_wherever_its_keys_are(
+    database: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_keys, "RECENT_KEYS", 4)
+    monkeypatch.setattr(limits, "MAX_PAGE_SLOTS", 5)
+    ledger = make_ledger(database, clock)
+    await furnish(ledger, 1_000, 1_000, max_in_flight=20)
+    turns = [*range(1, 12)]
+    for turn in turns:
+        await ledger.reserve(support.reserve(10, at=support.slot(turn=turn)))
+        assert [call.slot.turn for call in await stored_of(ledger)] == turns[:turn]
+    with pytest.raises(ZeroDivisionError):
+        await store_of(ledger).transact(support.reserve(10).wanted(), clock.now, lambda book: 1 // 0)
+    assert [call.slot.turn for call in await stored_of(ledger)] == turns
+    await ledger.close()
+
+
+async def stored_of(ledger: Ledger) -> list[Call]:
+    """The attempts of the episode `episode`, as they are read with their payloads."""
+    return [one.call async for page in ledger.receipts("study", "episode") for one in page]
 
 
 async def test_calls_are_found_after_a_failed_transaction(database: Path, clock: Clock) -> None:
