@@ -105,7 +105,7 @@ async def _collect(plan: PlanFile, options: Options, interruption: Interruption)
         async with Household(logs, view.note) as household:
             urls = await start_agents(household, plan.routes, logs)
             addresses = await start_services(household, options)
-            async with open_services(addresses) as services:
+            async with open_services(addresses, view.note) as services:
                 prepared = await _prepare(services, plan, options)
                 _say_price(view, prepared)
                 end = await _run(services, prepared, urls, options, interruption, view)

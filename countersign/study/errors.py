@@ -81,6 +81,10 @@ class NotThere(ServiceFailed):
     exit_status: ClassVar[int] = 2
 
 
+class NobodyThere(NotThere):
+    """Nobody answers at an address when a command begins."""
+
+
 class ProcessFailed(StudyError):
     """A process could not be started."""
 

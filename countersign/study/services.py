@@ -1,6 +1,6 @@
 """The three services as the study client reaches them: one channel each, every call with a deadline."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from countersign.kit.channel import call, open_channel
 from countersign.kit.identity import ANONYMOUS, Identity
 from countersign.kit.rpc_errors import ServiceError
 from countersign.ledger.v1 import ledger_pb2, ledger_pb2_grpc
-from countersign.study.errors import BadInput, NotThere, ServiceFailed, ServiceRefused, StudyError
+from countersign.study.errors import BadInput, NobodyThere, NotThere, ServiceFailed, ServiceRefused, StudyError
 from countersign.verifier.v1 import verifier_pb2, verifier_pb2_grpc
 
 CALL_SECONDS = 30.0
@@ -74,16 +74,29 @@ def show(identity: Identity) -> None:
 
 
 @asynccontextmanager
-async def open_services(addresses: Addresses) -> AsyncIterator[Services]:
-    """Channels to all of them for as long as the context lasts. Raises as `channel_to` does."""
+async def open_services(addresses: Addresses, note: Callable[[str], None] = lambda _: None) -> AsyncIterator[Services]:
+    """Channels to all of them for as long as the context lasts. Raises as `channel_to` does.
+
+    Of several adapters, or verifiers, one that nobody answers for is left out where another answers: `note` is told.
+    """
     async with AsyncExitStack() as stack:
 
-        async def reach(service: str, address: str) -> grpc.aio.Channel:
-            return await stack.enter_async_context(channel_to(service, address))
+        async def reach(service: str, *addresses: str) -> list[grpc.aio.Channel]:
+            channels, missing = [], []
+            for address in addresses:
+                try:
+                    channels.append(await stack.enter_async_context(channel_to(service, address)))
+                except NobodyThere as error:
+                    missing.append(error)
+            if not channels:
+                raise missing[0]
+            for trouble in missing:
+                note(f"{trouble.message}; the others begin without it")
+            return channels
 
-        ledger = await reach("ledger", addresses.ledger)
-        adapters = [await reach("adapter", one) for one in (addresses.adapter, *addresses.more_adapters)]
-        verifiers = [await reach("verifier", one) for one in (addresses.verifier, *addresses.more_verifiers)]
+        (ledger,) = await reach("ledger", addresses.ledger)
+        adapters = await reach("adapter", addresses.adapter, *addresses.more_adapters)
+        verifiers = await reach("verifier", addresses.verifier, *addresses.more_verifiers)
         adapter, *more_adapters = map(adapter_pb2_grpc.AdapterServiceStub, adapters)
         verifier, *more_verifiers = map(verifier_pb2_grpc.VerifierServiceStub, verifiers)
         yield Services(
@@ -95,7 +108,7 @@ async def open_services(addresses: Addresses) -> AsyncIterator[Services]:
 async def channel_to(service: str, address: str) -> AsyncIterator[grpc.aio.Channel]:
     """One channel for as long as the context lasts.
 
-    Raises BadInput for a malformed address, and NotThere where `service` does not answer at it.
+    Raises BadInput for a malformed address, NobodyThere where none answers at it, NotThere where another service does.
     """
     try:
         channel = open_channel(address, _shown.get())
@@ -115,7 +128,9 @@ async def _greet(service: str, address: str, channel: grpc.aio.Channel) -> None:
         if error.status is grpc.StatusCode.NOT_FOUND:
             raise NotThere(f"what listens at {address} is not the {service}: check the addresses") from None
         trust = ", or name its authority with --ca" if address.startswith(TLS_PREFIX) else ""
-        raise NotThere(f"the {service} cannot be reached at {address}: check the address, or start it{trust}") from None
+        raise NobodyThere(
+            f"the {service} cannot be reached at {address}: check the address, or start it{trust}"
+        ) from None
 
 
 async def ask(

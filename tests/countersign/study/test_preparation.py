@@ -144,6 +144,23 @@ async def test_a_service_that_is_not_there_is_named(tmp_path: Path) -> None:
             pass
 
 
+async def test_one_of_several_that_is_away_is_left_out_and_said(fakes: Fakes, tmp_path: Path) -> None:
+    nowhere, known = f"unix:{tmp_path}/none", fakes.addresses
+    said: list[str] = []
+    several = Addresses(known.ledger, nowhere, known.verifier, (known.adapter,), (nowhere, known.verifier))
+    async with open_services(several, said.append) as services:
+        assert (len(services.more_adapters), len(services.more_verifiers)) == (0, 1)
+        (await prepare(services, make_plan(), tmp_path, NOW)).orders({"r": "http://127.0.0.1:9/v1"})
+    trouble = f"cannot be reached at {nowhere}: check the address, or start it; the others begin without it"
+    assert said == [f"the adapter {trouble}", f"the verifier {trouble}"]
+    with pytest.raises(NotThere, match="the adapter cannot be reached"):
+        async with open_services(Addresses(known.ledger, nowhere, known.verifier, (nowhere,)), said.append):
+            pass
+    with pytest.raises(NotThere, match="is not the adapter"):
+        async with open_services(Addresses(known.ledger, known.adapter, known.verifier, (known.ledger,)), said.append):
+            pass
+
+
 async def test_a_service_at_anothers_address_is_named(fakes: Fakes) -> None:
     swapped = Addresses(fakes.addresses.adapter, fakes.addresses.adapter, fakes.addresses.verifier)
     with pytest.raises(NotThere, match="is not the ledger"):
