@@ -5,13 +5,14 @@
 Ledger (durable, SQLite), adapter, verifier, provider and collector are processes of their own, on one machine with the
 measurement; Inspect is one process. `--python` has inspect-ai installed; without it, its rows are left out. Every
 episode must be completed and verified, and every sample scored, or the run ends. `--sizes` measures instead what
-collection and analysis cost from 100 to 10,000 episodes, or as many as are named.
+collection, analysis and report cost from 100 to 10,000 episodes, or as many as are named.
 """
 
 import argparse
 import asyncio
 import itertools
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -195,9 +196,24 @@ def measure_sizes(sizes: Sequence[int]) -> None:
             seconds, planned = asyncio.run(_analysed(stack, folder / "sized"))
             assert planned == count
             print_size(stack, "analysis", count, seconds, {})
+            seconds, mib = reported(stack, folder / "sized", count)
+            print_size(stack, "report", count, seconds, {"command": mib})
             database = sum(path.stat().st_size for path in folder.glob("ledger.db*"))
             records = sum(path.stat().st_size for path in (folder / "sized" / RECORDS_FOLDER).iterdir())
             print(f"{'':8} bytes an episode: ledger's file {database / count:,.0f}  records {records / count:,.0f}")
+
+
+def reported(stack: Stack, folder: Path, count: int) -> tuple[float, float]:
+    """How long `countersign report` takes, which has the journal verified, and how much memory, in MiB."""
+    command = ["report", str(folder), "--ledger", stack.ledger.address, "--json"]
+    begun = time.perf_counter()
+    running = subprocess.Popen([sys.executable, "-m", "countersign.cli", *command], stdout=subprocess.PIPE)
+    assert running.stdout is not None
+    answer = json.loads(running.stdout.read())
+    _, status, usage = os.wait4(running.pid, 0)
+    assert status == 0, answer["money"]["differences"]
+    assert answer["total"]["completed"] == {"explicit_finish": count}, answer["total"]
+    return time.perf_counter() - begun, usage.ru_maxrss / 1024
 
 
 def print_size(stack: Stack, step: str, count: int, seconds: float, others: Mapping[str, float]) -> None:
