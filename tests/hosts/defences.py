@@ -136,8 +136,9 @@ DEFENCES = (
         Fault.VERIFIER,
         "a ledger that cannot be read is not taken for one without calls",
         "verifier_svc/evidence.py",
-        '            if error.reason == "UNKNOWN_CALL":\n',
-        '            if error.reason == "UNKNOWN_CALL" or error.is_unreachable:\n',
+        "            raise from_rpc_error(error) from None\n",
+        "            if not from_rpc_error(error).is_unreachable:\n"
+        "                raise from_rpc_error(error) from None\n",
         _VERIFIER,
     ),
     Defence(

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from countersign.ledger.v1 import ledger_pb2_grpc
+from countersign.prose.interruption import SIGNALS
 from countersign.prose.process_table import read_table
 from tests.conftest import PROJECT_ROOT
 from tests.countersign.prose.conftest import SECRET, Answer, Prose, adapter_process
@@ -52,6 +53,7 @@ class Command:
             text=True,
             cwd=self._workspace,
             env=self._environment | environment,
+            preexec_fn=heed_signals,
         )
         self._started.append(process)
         return process
@@ -64,6 +66,12 @@ class Command:
             if process.poll() is None:
                 process.kill()
             process.communicate()
+
+
+def heed_signals() -> None:
+    """Signals that whoever runs the tests ignores, as below `nohup` or in a shell's background, are heard here."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def finished(process: subprocess.Popen[str], before: str = "") -> Answer:
