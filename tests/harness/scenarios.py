@@ -182,7 +182,7 @@ SCENARIOS = [
             "agents-sdk": Verdict(CANCELLED, said=0),
         },
         timeout="15s",
-        core=frozenset({"claude"}),
+        core=frozenset(),
     ),
     Scenario(
         "tool fails",

@@ -22,7 +22,7 @@ from countersign.prose.process_table import read_table
 from tests.conftest import PROJECT_ROOT
 from tests.countersign.prose.conftest import SECRET, Answer, Prose, adapter_process
 
-RUNS = int(os.environ.get("COUNTERSIGN_PROSE_RUNS", "200"))
+RUNS = int(os.environ.get("COUNTERSIGN_PROSE_RUNS", "100"))
 SIGNALLED_RUNS = max(6, RUNS // 30)
 SEED = 20_260_711
 PATIENCE_SECONDS = 60
