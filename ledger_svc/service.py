@@ -1,8 +1,11 @@
 """`LedgerService` on gRPC: maps messages to the ledger's own types and back, and holds no rules."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import aclosing
+from typing import TypeVar
+
+from google.protobuf.message import Message
 
 from countersign.kit.interceptors.context import Context
 from countersign.kit.server import ServiceSpec
@@ -13,6 +16,8 @@ from ledger_svc.calls import Call, CallState
 from ledger_svc.commands import checks
 from ledger_svc.ledger import CallPage, Ledger
 from ledger_svc.transact import transact
+
+M = TypeVar("M", bound=Message)
 
 FULL_NAME = pb.DESCRIPTOR.services_by_name["LedgerService"].full_name
 
@@ -112,16 +117,12 @@ class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
         checks.check_id("study_id", request.study_id)
         checks.check_id("episode_id", request.episode_id)
         async for page in self._ledger.receipts(request.study_id, request.episode_id):
-            response, size_bytes = pb.ListReceiptsResponse(), 0
-            for receipt in page:
-                message = pb.AttemptReceipt(call=await self._call(receipt.call), receipt=wire.write_receipt(receipt))
-                size_bytes += message.ByteSize()
-                if response.attempts and size_bytes > limits.MAX_PAGE_BYTES:
-                    yield response
-                    response, size_bytes = pb.ListReceiptsResponse(), message.ByteSize()
-                response.attempts.append(message)
-            if response.attempts:
-                yield response
+            attempts = [
+                pb.AttemptReceipt(call=await self._call(receipt.call), receipt=wire.write_receipt(receipt))
+                for receipt in page
+            ]
+            for part in _in_parts(attempts):
+                yield pb.ListReceiptsResponse(attempts=part)
 
     async def Summarize(self, request: pb.SummarizeRequest, context: Context) -> pb.SummarizeResponse:
         """An account's balances and a page of its studies'."""
@@ -185,15 +186,22 @@ class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
         """Stream an account's journal, in messages that never grow too large."""
         checks.check_range("from_sequence", request.from_sequence, 0, limits.MAX_SEQUENCE)
         async for page in self._ledger.journal(request.account_id, request.from_sequence):
-            response, size_bytes = pb.ExportJournalResponse(), 0
-            for entry in page:
-                message = wire.write_entry(entry)
-                size_bytes += message.ByteSize()
-                if response.entries and size_bytes > limits.MAX_PAGE_BYTES:
-                    yield response
-                    response, size_bytes = pb.ExportJournalResponse(), message.ByteSize()
-                response.entries.append(message)
-            yield response
+            for part in _in_parts(map(wire.write_entry, page)):
+                yield pb.ExportJournalResponse(entries=part)
+
+
+def _in_parts(messages: Iterable[M]) -> Iterator[list[M]]:
+    """The messages in order, together at most `limits.MAX_PAGE_BYTES` in each part unless it is a single one."""
+    part: list[M] = []
+    size_bytes = 0
+    for message in messages:
+        size_bytes += message.ByteSize()
+        if part and size_bytes > limits.MAX_PAGE_BYTES:
+            yield part
+            part, size_bytes = [], message.ByteSize()
+        part.append(message)
+    if part:
+        yield part
 
 
 def service_spec(servicer: LedgerServicer) -> ServiceSpec:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from countersign.kit.money import nanos_to_text, text_to_nanos_exact
@@ -25,6 +25,14 @@ class LedgerMoney:
     journal: ledger.VerifyJournalResponse | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """What calls account for by state, in nano-units, and how many they are."""
+
+    nanos: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
 def money_report(records: Iterable[Mapping[str, Any]], currency: str, known: LedgerMoney | None) -> dict[str, Any]:
     """The report's `money`: amounts by state, their source, and every way in which records and ledger differ.
 
@@ -36,18 +44,19 @@ def money_report(records: Iterable[Mapping[str, Any]], currency: str, known: Led
         return {
             "source": "records",
             "currency": currency,
-            **_amounts((call["state"], text_to_nanos_exact(call["accounted"])) for call in found),
+            **_amounts(_summed((call["state"], text_to_nanos_exact(call["accounted"])) for call in found)),
             "journal": None,
             "adds_up": None,
             "differences": [],
         }
-    differences = [*_compare(records, known.calls), *_balance_differences(known.calls, known.standing.balances)]
+    sums = _summed(_state_and_nanos(call) for call in known.calls)
+    differences = [*_compare(records, known.calls), *_balance_differences(sums.nanos, known.standing.balances)]
     if known.journal is not None and not known.journal.intact:
         differences.append("the ledger's journal is not intact: 'countersign ledger verify' says where")
     return {
         "source": "ledger",
         "currency": currency,
-        **_amounts(_state_and_nanos(call) for call in known.calls),
+        **_amounts(sums),
         "available_to_study": _text(known.standing.balances.available),
         "available_to_account": _text(known.standing.account.available),
         "blocked": known.standing.blocked,
@@ -61,34 +70,30 @@ def _journal(verified: ledger.VerifyJournalResponse | None) -> dict[str, Any] | 
     return None if verified is None else {"intact": verified.intact, "entries": verified.entries_count}
 
 
-def _amounts(calls: Iterable[tuple[str, int]]) -> dict[str, Any]:
-    nanos, counts = _sums(calls)
-    amounts = {state.lower(): nanos_to_text(nanos[state]) for state in STATES}
-    return {**amounts, "calls": {state.lower(): counts[state] for state in STATES}}
+def _amounts(sums: _Sums) -> dict[str, Any]:
+    amounts = {state.lower(): nanos_to_text(sums.nanos[state]) for state in STATES}
+    return {**amounts, "calls": {state.lower(): sums.counts[state] for state in STATES}}
 
 
-def _sums(calls: Iterable[tuple[str, int]]) -> tuple[Counter[str], Counter[str]]:
-    """The sum of what calls account for by state, in nano-units, and how many they are."""
-    nanos: Counter[str] = Counter()
-    counts: Counter[str] = Counter()
-    for state, amount in calls:
-        nanos[state] += amount
-        counts[state] += 1
-    return nanos, counts
+def _summed(calls: Iterable[tuple[str, int]]) -> _Sums:
+    sums = _Sums()
+    for state, nanos in calls:
+        sums.nanos[state] += nanos
+        sums.counts[state] += 1
+    return sums
 
 
 def _state_and_nanos(call: ledger.Call) -> tuple[str, int]:
     return ledger.CallState.Name(call.state).removeprefix("CALL_STATE_"), from_wire(call.accounted).nanos
 
 
-def _balance_differences(calls: Sequence[ledger.Call], balances: ledger.Balances) -> list[str]:
+def _balance_differences(nanos: Mapping[str, int], balances: ledger.Balances) -> list[str]:
     stated = {
         "CHARGED": balances.charged,
         "RESERVED": balances.reserved,
         "HELD": balances.held,
         "RESOLVED": balances.resolved,
     }
-    nanos, _ = _sums(_state_and_nanos(call) for call in calls)
     found = []
     for state, balance in stated.items():
         summed = nanos_to_text(nanos[state])
